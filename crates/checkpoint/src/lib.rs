@@ -1,0 +1,1 @@
+//! Hugging Face weights: saved, loaded, checked.

@@ -1,0 +1,1 @@
+//! Programs written in Rust, and their gradients.

@@ -1,0 +1,1 @@
+//! The program: StableHLO ops, inference, verification and text.

@@ -1,0 +1,1 @@
+//! Named device grids, partition specs and shardings.

@@ -1,0 +1,1 @@
+//! Decoder models as functions, with Hugging Face configurations and parameter names.

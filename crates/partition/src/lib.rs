@@ -1,0 +1,1 @@
+//! FSDP as sharding specs on a program.

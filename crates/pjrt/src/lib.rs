@@ -1,0 +1,1 @@
+//! Safe PJRT: plugins, clients, executables, buffers and events.

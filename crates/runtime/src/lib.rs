@@ -1,0 +1,1 @@
+//! Plugins fetched, programs compiled, sharded arrays kept and executed.

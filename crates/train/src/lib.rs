@@ -1,0 +1,1 @@
+//! Optimizers, schedules, the train step and its loop.
