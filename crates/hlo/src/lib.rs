@@ -1,1 +1,49 @@
-//! The program: StableHLO ops, inference, verification and text.
+//! The program: a module of StableHLO ops, what their types must be, and the text that a plugin compiles.
+//!
+//! A [`Module`] is one function in static single assignment form. Its instructions are a closed enum, [`Op`],
+//! and each concern about ops is one table with one rule per op:
+//!
+//! | concern | where |
+//! | --- | --- |
+//! | result types | [`infer`] |
+//! | StableHLO text | [`print()`](print()) |
+//!
+//! A module is plain data that anyone may build or change; [`verify`] checks it whole, reports every problem at
+//! once and gives a [`VerifiedModule`], which is what everything downstream takes. Shardings are not part of a
+//! module: they lie beside it, in [`Shardings`], keyed by value, so the same module serves every mesh.
+//!
+//! What comes back from a compiler is read by [`compiled`]: the optimized program as an HLO proto, reduced to the
+//! facts that matter for a sharded program, its collectives.
+//!
+//! This crate knows no FSDP, no model and no device.
+//!
+//! ```
+//! use shardwright_hlo::{Binary, Module, Op, print, verify};
+//! use shardwright_tensor::{DType, TensorType};
+//!
+//! let mut module = Module::new("double");
+//! let x = module.add_argument("x", TensorType::new(DType::F32, [4])?);
+//! let y = module.push(Op::Binary(Binary::Add), &[x, x])?;
+//! module.add_output("y", y[0]);
+//! let module = verify(module)?;
+//! assert!(print(&module, None).contains("stablehlo.add %arg0, %arg0 : tensor<4xf32>"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod compiled;
+mod infer;
+mod module;
+mod op;
+mod print;
+mod verify;
+
+pub use infer::{InferError, infer};
+pub use module::{
+    Argument, ArgumentKind, Instruction, Location, Module, Output, Phase, Unit, UnitId, ValueId,
+};
+pub use op::{
+    Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, Role, ScatterDims, SliceBounds, Unary,
+};
+pub use print::{Shardings, print};
+pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};

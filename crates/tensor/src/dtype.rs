@@ -4,7 +4,6 @@ use half::{bf16, f16};
 
 /// An element type that XLA, StableHLO and safetensors all know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum DType {
     /// A truth value, one byte, 0 or 1.
     Pred,

@@ -1,0 +1,444 @@
+//! Result types: one rule per op. The labels in the rules are what [`InferError`] quotes.
+
+use shardwright_tensor::{DType, Shape, ShapeError, TensorType};
+use thiserror::Error;
+
+use crate::{DotDims, GatherDims, Op, ScatterDims, SliceBounds};
+
+/// Operands that an op is not defined on.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum InferError {
+    /// More or fewer operands than the op has.
+    #[error("{op} takes {expected} operands, got {found}")]
+    OperandCount {
+        /// Name of the op.
+        op: &'static str,
+        /// How many it takes.
+        expected: usize,
+        /// How many were given.
+        found: usize,
+    },
+    /// A constraint of the op that its operands or attributes break.
+    #[error("{op} of {operands:?}: {constraint}")]
+    Constraint {
+        /// Name of the op.
+        op: &'static str,
+        /// What must hold.
+        constraint: &'static str,
+        /// The types that were given.
+        operands: Vec<TensorType>,
+    },
+    /// A result too large to be addressed.
+    #[error("{op}: {source}")]
+    Shape {
+        /// Name of the op.
+        op: &'static str,
+        /// Which shape.
+        source: ShapeError,
+    },
+}
+
+/// The types of an op's results, given those of its operands.
+///
+/// # Errors
+/// When the op is not defined on these operands, with the constraint that they break.
+pub fn infer(op: &Op, operands: &[&TensorType]) -> Result<Vec<TensorType>, InferError> {
+    let rule = Rule { op, operands };
+    let ty = match op {
+        Op::Constant(value) => rule.operands().map(|[]| value.ty().clone()),
+        Op::Iota { ty, dim } => rule.iota(ty, *dim),
+        Op::Unary(unary) => rule.elementwise::<1>(|dtype| unary.takes(dtype)),
+        Op::Binary(binary) => rule.elementwise::<2>(|dtype| binary.takes(dtype)),
+        Op::Compare(_) => rule.elementwise::<2>(|_| true).map(|ty| with_dtype(&ty, DType::Pred)),
+        Op::Select => rule.select(),
+        Op::Convert(dtype) => rule.operands().map(|[x]| with_dtype(x, *dtype)),
+        Op::BroadcastInDim { shape, dims } => rule.broadcast_in_dim(shape, dims),
+        Op::Reshape(shape) => rule.reshape(shape),
+        Op::Transpose(permutation) => rule.transpose(permutation),
+        Op::Slice(bounds) => rule.slice(bounds),
+        Op::Pad { low, high, interior } => rule.pad(low, high, interior),
+        Op::Concatenate { dim } => rule.concatenate(*dim),
+        Op::DotGeneral(dims) => rule.dot_general(dims),
+        Op::Reduce { dims, .. } => rule.reduce(dims),
+        Op::Gather(dims) => rule.gather(dims),
+        Op::Scatter { dims, .. } => rule.scatter(dims),
+        Op::OptimizationBarrier => return Ok(operands.iter().map(|&ty| ty.clone()).collect()),
+        Op::Boundary(_) => rule.operands().map(|[x]| x.clone()),
+    };
+    Ok(vec![ty?])
+}
+
+struct Rule<'a> {
+    op: &'a Op,
+    operands: &'a [&'a TensorType],
+}
+
+type Inferred = Result<TensorType, InferError>;
+
+impl<'a> Rule<'a> {
+    fn operands<const N: usize>(&self) -> Result<[&'a TensorType; N], InferError> {
+        <[&TensorType; N]>::try_from(self.operands).map_err(|_| InferError::OperandCount {
+            op: self.op.name(),
+            expected: N,
+            found: self.operands.len(),
+        })
+    }
+
+    fn require(&self, holds: bool, constraint: &'static str) -> Result<(), InferError> {
+        if holds {
+            return Ok(());
+        }
+        let operands = self.operands.iter().map(|&ty| ty.clone()).collect();
+        Err(InferError::Constraint { op: self.op.name(), constraint, operands })
+    }
+
+    fn ty(&self, dtype: DType, dims: Vec<usize>) -> Inferred {
+        let shape = Shape::new(dims).map_err(|source| InferError::Shape { op: self.op.name(), source })?;
+        Ok(TensorType { dtype, shape })
+    }
+
+    fn iota(&self, ty: &TensorType, dim: usize) -> Inferred {
+        let [] = self.operands()?;
+        self.require(dim < ty.rank(), "the dim is one of the result's")?;
+        self.require(ty.dtype != DType::Pred, "the dtype is a number's")?;
+        Ok(ty.clone())
+    }
+
+    fn elementwise<const N: usize>(&self, takes: impl Fn(DType) -> bool) -> Inferred {
+        let operands: [&TensorType; N] = self.operands()?;
+        self.require(operands.iter().all(|&ty| ty == operands[0]), "all operands have one type")?;
+        self.require(takes(operands[0].dtype), "the op is defined on the dtype")?;
+        Ok(operands[0].clone())
+    }
+
+    fn select(&self) -> Inferred {
+        let [condition, on_true, on_false] = self.operands()?;
+        self.require(condition.dtype == DType::Pred, "the first operand is a pred")?;
+        self.require(on_true == on_false, "the second and third operands have one type")?;
+        self.require(condition.shape == on_true.shape, "all operands have one shape")?;
+        Ok(on_true.clone())
+    }
+
+    fn broadcast_in_dim(&self, shape: &Shape, dims: &[usize]) -> Inferred {
+        let [x] = self.operands()?;
+        self.require(dims.len() == x.rank(), "there is one result dim for each operand dim")?;
+        self.require(distinct_below(dims, shape.rank()), "result dims exist and are distinct")?;
+        let fits = dims.iter().zip(x.dims()).all(|(&d, &size)| size == 1 || size == shape.dims()[d]);
+        self.require(fits, "each operand dim is 1 or of the result's size")?;
+        Ok(TensorType { dtype: x.dtype, shape: shape.clone() })
+    }
+
+    fn reshape(&self, shape: &Shape) -> Inferred {
+        let [x] = self.operands()?;
+        self.require(x.shape.element_count() == shape.element_count(), "element counts are equal")?;
+        Ok(TensorType { dtype: x.dtype, shape: shape.clone() })
+    }
+
+    fn transpose(&self, permutation: &[usize]) -> Inferred {
+        let [x] = self.operands()?;
+        let permutes = permutation.len() == x.rank() && distinct_below(permutation, x.rank());
+        self.require(permutes, "the permutation names each dim once")?;
+        self.ty(x.dtype, permutation.iter().map(|&d| x.dims()[d]).collect())
+    }
+
+    fn slice(&self, bounds: &SliceBounds) -> Inferred {
+        let [x] = self.operands()?;
+        let SliceBounds { starts, limits, strides } = bounds;
+        let one_each = [starts.len(), limits.len(), strides.len()] == [x.rank(); 3];
+        self.require(one_each, "there is one start, limit and stride for each dim")?;
+        let inside = (0..x.rank()).all(|d| starts[d] <= limits[d] && limits[d] <= x.dims()[d]);
+        self.require(inside, "start <= limit <= size in each dim")?;
+        self.require(strides.iter().all(|&s| s > 0), "strides are positive")?;
+        self.ty(x.dtype, (0..x.rank()).map(|d| (limits[d] - starts[d]).div_ceil(strides[d])).collect())
+    }
+
+    fn pad(&self, low: &[i64], high: &[i64], interior: &[i64]) -> Inferred {
+        let [x, value] = self.operands()?;
+        self.require(*value == TensorType::scalar(x.dtype), "the padding is a scalar of the dtype")?;
+        let one_each = [low.len(), high.len(), interior.len()] == [x.rank(); 3];
+        self.require(one_each, "there is one low, high and interior amount for each dim")?;
+        self.require(interior.iter().all(|&n| n >= 0), "interior amounts are not negative")?;
+        let size = |d: usize| {
+            let size = i64::try_from(x.dims()[d]).ok()?;
+            let inner = (size - 1).max(0).checked_mul(interior[d])?;
+            let padded = size.checked_add(inner)?.checked_add(low[d])?.checked_add(high[d])?;
+            usize::try_from(padded).ok()
+        };
+        let dims: Option<Vec<usize>> = (0..x.rank()).map(size).collect();
+        self.require(dims.is_some(), "padded sizes are not negative")?;
+        self.ty(x.dtype, dims.unwrap_or_default())
+    }
+
+    fn concatenate(&self, dim: usize) -> Inferred {
+        let first = *self.operands.first().ok_or(InferError::OperandCount {
+            op: self.op.name(),
+            expected: 1,
+            found: 0,
+        })?;
+        self.require(dim < first.rank(), "the dim is one of the operands'")?;
+        let mut dims = first.dims().to_vec();
+        dims[dim] = 0;
+        for x in self.operands {
+            let mut others = x.dims().to_vec();
+            let alike = x.rank() == first.rank() && x.dtype == first.dtype;
+            self.require(alike, "dtypes and ranks are equal")?;
+            dims[dim] = dims[dim].saturating_add(x.dims()[dim]);
+            others[dim] = dims[dim];
+            self.require(others == dims, "sizes are equal in all other dims")?;
+        }
+        self.ty(first.dtype, dims)
+    }
+
+    fn dot_general(&self, dims: &DotDims) -> Inferred {
+        let [lhs, rhs] = self.operands()?;
+        self.require(lhs.dtype == rhs.dtype, "operand dtypes are equal")?;
+        let pairs = [(&dims.lhs_batch, &dims.rhs_batch), (&dims.lhs_contracting, &dims.rhs_contracting)];
+        for (l, r) in pairs {
+            self.require(l.len() == r.len(), "both operands have as many batch and contracting dims")?;
+        }
+        let lhs_used = [&dims.lhs_batch[..], &dims.lhs_contracting[..]].concat();
+        let rhs_used = [&dims.rhs_batch[..], &dims.rhs_contracting[..]].concat();
+        let distinct = distinct_below(&lhs_used, lhs.rank()) && distinct_below(&rhs_used, rhs.rank());
+        self.require(distinct, "batch and contracting dims exist and are distinct")?;
+        let sizes_match = lhs_used.iter().zip(&rhs_used).all(|(&l, &r)| lhs.dims()[l] == rhs.dims()[r]);
+        self.require(sizes_match, "batch and contracting dims have equal sizes")?;
+        let batch = dims.lhs_batch.iter().map(|&d| lhs.dims()[d]);
+        let left = free_dims(lhs, &lhs_used).chain(free_dims(rhs, &rhs_used));
+        self.ty(dims.result, batch.chain(left).collect())
+    }
+
+    fn reduce(&self, dims: &[usize]) -> Inferred {
+        let [x] = self.operands()?;
+        let ascending = dims.windows(2).all(|w| w[0] < w[1]);
+        self.require(ascending && distinct_below(dims, x.rank()), "dims exist, in ascending order")?;
+        self.require(x.dtype != DType::Pred, "the dtype is a number's")?;
+        self.ty(x.dtype, free_dims(x, dims).collect())
+    }
+
+    fn gather(&self, dims: &GatherDims) -> Inferred {
+        let [x, indices] = self.operands()?;
+        let batch = self.index_batch(indices, dims.index_vector, &dims.start_index_map, x)?;
+        let one_each = dims.slice_sizes.len() == x.rank();
+        self.require(one_each, "there is one slice size for each operand dim")?;
+        let inside = dims.slice_sizes.iter().zip(x.dims()).all(|(&slice, &size)| slice <= size);
+        self.require(inside, "slice sizes are within the operand")?;
+        self.require(distinct_below(&dims.collapsed, x.rank()), "collapsed dims exist and are distinct")?;
+        let single = dims.collapsed.iter().all(|&d| dims.slice_sizes[d] == 1);
+        self.require(single, "slices have size 1 in collapsed dims")?;
+        let window: Vec<usize> =
+            (0..x.rank()).filter(|d| !dims.collapsed.contains(d)).map(|d| dims.slice_sizes[d]).collect();
+        let rank = batch.len() + window.len();
+        let placed = dims.offset.len() == window.len()
+            && distinct_below(&dims.offset, rank)
+            && dims.offset.windows(2).all(|w| w[0] < w[1]);
+        self.require(placed, "offset dims exist, in ascending order, one for each dim of a slice")?;
+        let (mut batch, mut window) = (batch.into_iter(), window.into_iter());
+        let next = |d| if dims.offset.contains(&d) { window.next() } else { batch.next() };
+        self.ty(x.dtype, (0..rank).map_while(next).collect())
+    }
+
+    fn scatter(&self, dims: &ScatterDims) -> Inferred {
+        let [x, indices, updates] = self.operands()?;
+        self.require(x.dtype == updates.dtype, "operand and updates have one dtype")?;
+        let batch = self.index_batch(indices, dims.index_vector, &dims.index_map, x)?;
+        let inserted = distinct_below(&dims.inserted_window, x.rank());
+        self.require(inserted, "inserted window dims exist and are distinct")?;
+        let placed = distinct_below(&dims.update_window, updates.rank())
+            && dims.update_window.windows(2).all(|w| w[0] < w[1])
+            && dims.update_window.len() + dims.inserted_window.len() == x.rank();
+        self.require(placed, "window dims exist, in ascending order, one for each operand dim left")?;
+        let scattered: Vec<usize> = free_dims(updates, &dims.update_window).collect();
+        self.require(scattered == batch, "the other dims of the updates are those of the indices")?;
+        let sizes = free_dims(x, &dims.inserted_window);
+        let fits = dims.update_window.iter().zip(sizes).all(|(&d, size)| updates.dims()[d] <= size);
+        self.require(fits, "windows are within the operand")?;
+        Ok(x.clone())
+    }
+
+    /// The dims of `indices` that count index vectors, for ops that index `x`.
+    fn index_batch(
+        &self,
+        indices: &TensorType,
+        index_vector: usize,
+        map: &[usize],
+        x: &TensorType,
+    ) -> Result<Vec<usize>, InferError> {
+        self.require(indices.dtype.is_integer(), "indices are integers")?;
+        self.require(index_vector <= indices.rank(), "the index vector dim is one of the indices'")?;
+        let components = indices.dims().get(index_vector).copied().unwrap_or(1);
+        self.require(map.len() == components, "each component of an index has a dim")?;
+        self.require(distinct_below(map, x.rank()), "indexed dims exist and are distinct")?;
+        Ok(free_dims(indices, &[index_vector]).collect())
+    }
+}
+
+fn with_dtype(ty: &TensorType, dtype: DType) -> TensorType {
+    TensorType { dtype, shape: ty.shape.clone() }
+}
+
+/// Sizes of the dims of `ty` that are not in `used`.
+fn free_dims<'a>(ty: &'a TensorType, used: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
+    ty.dims().iter().enumerate().filter(|(d, _)| !used.contains(d)).map(|(_, &size)| size)
+}
+
+fn distinct_below(dims: &[usize], rank: usize) -> bool {
+    dims.iter().enumerate().all(|(i, d)| *d < rank && !dims[..i].contains(d))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Binary, Precision, Unary};
+
+    fn ty(text: &str) -> TensorType {
+        let (dtype, dims) = text.trim_end_matches(']').split_once('[').unwrap();
+        let dtype = DType::ALL.into_iter().find(|d| d.name() == dtype).unwrap();
+        let dims: Vec<usize> =
+            dims.split(',').filter(|d| !d.is_empty()).map(|d| d.parse().unwrap()).collect();
+        TensorType::new(dtype, dims).unwrap()
+    }
+
+    #[track_caller]
+    fn check(op: Op, operands: &[&str], expect: &str) {
+        let operands: Vec<TensorType> = operands.iter().map(|t| ty(t)).collect();
+        let operands: Vec<&TensorType> = operands.iter().collect();
+        let got = match infer(&op, &operands) {
+            Ok(types) => format!("{types:?}"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(got, expect);
+    }
+
+    fn dot(lhs_batch: &[usize], lhs: &[usize], rhs_batch: &[usize], rhs: &[usize]) -> Op {
+        Op::DotGeneral(DotDims {
+            lhs_batch: lhs_batch.to_vec(),
+            rhs_batch: rhs_batch.to_vec(),
+            lhs_contracting: lhs.to_vec(),
+            rhs_contracting: rhs.to_vec(),
+            result: DType::F32,
+            precision: Precision::Default,
+        })
+    }
+
+    #[test]
+    fn elementwise() {
+        check(Op::Binary(Binary::Add), &["f32[2,3]", "f32[2,3]"], "[f32[2,3]]");
+        check(Op::Binary(Binary::Add), &["f32[2]"], "add takes 2 operands, got 1");
+        check(
+            Op::Binary(Binary::Add),
+            &["f32[2,3]", "f32[3]"],
+            "add of [f32[2,3], f32[3]]: all operands have one type",
+        );
+        check(
+            Op::Binary(Binary::Xor),
+            &["f32[]", "f32[]"],
+            "xor of [f32[], f32[]]: the op is defined on the dtype",
+        );
+        check(
+            Op::Unary(Unary::Exponential),
+            &["s32[2]"],
+            "exponential of [s32[2]]: the op is defined on the dtype",
+        );
+        check(Op::Select, &["pred[2]", "f32[2]", "f32[2]"], "[f32[2]]");
+        check(
+            Op::Select,
+            &["pred[]", "f32[2]", "f32[2]"],
+            "select of [pred[], f32[2], f32[2]]: all operands have one shape",
+        );
+    }
+
+    #[test]
+    fn dims_move_and_change() {
+        let shape = |dims: &[usize]| Shape::new(dims).unwrap();
+        check(Op::BroadcastInDim { shape: shape(&[4, 2, 3]), dims: vec![2] }, &["f32[3]"], "[f32[4,2,3]]");
+        check(
+            Op::BroadcastInDim { shape: shape(&[4, 3]), dims: vec![0] },
+            &["f32[3]"],
+            "broadcast_in_dim of [f32[3]]: each operand dim is 1 or of the result's size",
+        );
+        check(Op::Reshape(shape(&[6])), &["f32[2,3]"], "[f32[6]]");
+        check(Op::Reshape(shape(&[5])), &["f32[2,3]"], "reshape of [f32[2,3]]: element counts are equal");
+        check(Op::Transpose(vec![1, 0]), &["f32[2,3]"], "[f32[3,2]]");
+        check(
+            Op::Transpose(vec![0, 0]),
+            &["f32[2,3]"],
+            "transpose of [f32[2,3]]: the permutation names each dim once",
+        );
+        check(Op::Concatenate { dim: 1 }, &["f32[2,3]", "f32[2,1]"], "[f32[2,4]]");
+        check(
+            Op::Concatenate { dim: 0 },
+            &["f32[2,3]", "f32[2,1]"],
+            "concatenate of [f32[2,3], f32[2,1]]: sizes are equal in all other dims",
+        );
+        let bounds = |starts: usize, limits, strides| {
+            Op::Slice(SliceBounds { starts: vec![starts], limits: vec![limits], strides: vec![strides] })
+        };
+        check(bounds(1, 8, 3), &["f32[8]"], "[f32[3]]");
+        check(bounds(1, 9, 1), &["f32[8]"], "slice of [f32[8]]: start <= limit <= size in each dim");
+        let pad =
+            |low, high, interior| Op::Pad { low: vec![low], high: vec![high], interior: vec![interior] };
+        check(pad(1, -2, 1), &["f32[4]", "f32[]"], "[f32[6]]");
+        check(pad(-9, 0, 0), &["f32[4]", "f32[]"], "pad of [f32[4], f32[]]: padded sizes are not negative");
+    }
+
+    #[test]
+    fn dot_general() {
+        check(dot(&[0], &[2], &[0], &[1]), &["f32[8,2,3]", "f32[8,3,5]"], "[f32[8,2,5]]");
+        check(dot(&[], &[2], &[], &[1]), &["f32[8,2,3]", "f32[5,3]"], "[f32[8,2,5]]");
+        check(
+            dot(&[], &[1], &[], &[0]),
+            &["f32[2,3]", "f32[4,5]"],
+            "dot_general of [f32[2,3], f32[4,5]]: batch and contracting dims have equal sizes",
+        );
+        check(
+            dot(&[0], &[0], &[0], &[0]),
+            &["f32[2,3]", "f32[2,3]"],
+            "dot_general of [f32[2,3], f32[2,3]]: batch and contracting dims exist and are distinct",
+        );
+    }
+
+    #[test]
+    fn embedding_rows_are_gathered_and_scattered() {
+        let gather = |slice| {
+            Op::Gather(GatherDims {
+                offset: vec![2],
+                collapsed: vec![0],
+                start_index_map: vec![0],
+                index_vector: 2,
+                slice_sizes: vec![slice, 16],
+            })
+        };
+        check(gather(1), &["f32[100,16]", "s32[4,8]"], "[f32[4,8,16]]");
+        check(
+            gather(2),
+            &["f32[100,16]", "s32[4,8]"],
+            "gather of [f32[100,16], s32[4,8]]: slices have size 1 in collapsed dims",
+        );
+        let scatter = Op::Scatter {
+            kind: crate::Reduction::Add,
+            dims: ScatterDims {
+                update_window: vec![2],
+                inserted_window: vec![0],
+                index_map: vec![0],
+                index_vector: 2,
+            },
+        };
+        check(scatter.clone(), &["f32[100,16]", "s32[4,8]", "f32[4,8,16]"], "[f32[100,16]]");
+        check(
+            scatter,
+            &["f32[100,16]", "s32[4,8]", "f32[4,9,16]"],
+            "scatter of [f32[100,16], s32[4,8], f32[4,9,16]]: the other dims of the updates are those of the indices",
+        );
+    }
+
+    #[test]
+    fn results_that_no_memory_holds_are_refused() {
+        let huge = "f32[1073741824,1]";
+        check(
+            dot(&[], &[1], &[], &[1]),
+            &[huge, huge],
+            "dot_general: shape [1073741824, 1073741824] has more elements than can be addressed",
+        );
+    }
+}
