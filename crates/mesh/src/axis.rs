@@ -1,0 +1,72 @@
+//! Names of mesh axes.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The name of a mesh axis. Cloning it is cheap.
+///
+/// Any text converts to an `AxisName`; [`crate::AbstractMesh::new`] decides whether it may name an axis, and a
+/// spec that names an axis no mesh has is refused by [`crate::NamedSharding::new`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AxisName(Arc<str>);
+
+impl AxisName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a mesh may have an axis of this name: all printed forms stay readable by their parsers.
+    pub(crate) fn is_valid(&self) -> bool {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        self.0.starts_with(is_word) && self.0.chars().all(|c| is_word(c) || c == '-' || c == '.')
+    }
+}
+
+impl fmt::Display for AxisName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl AsRef<str> for AxisName {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for AxisName {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl From<String> for AxisName {
+    fn from(name: String) -> Self {
+        Self(name.into())
+    }
+}
+
+impl From<&String> for AxisName {
+    fn from(name: &String) -> Self {
+        Self(name.as_str().into())
+    }
+}
+
+impl From<&AxisName> for AxisName {
+    fn from(name: &AxisName) -> Self {
+        name.clone()
+    }
+}
+
+impl PartialEq<str> for AxisName {
+    fn eq(&self, other: &str) -> bool {
+        *self.0 == *other
+    }
+}
+
+impl PartialEq<&str> for AxisName {
+    fn eq(&self, other: &&str) -> bool {
+        *self.0 == **other
+    }
+}
