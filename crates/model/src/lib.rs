@@ -1,1 +1,42 @@
-//! Decoder models as functions, with Hugging Face configurations and parameter names.
+//! Decoder models, as Hugging Face configures and names them.
+//!
+//! [`ModelConfig`] is what a `config.json` means. Parsing it decides whether the model can be run as it was
+//! meant: a setting that would change the numbers and is not supported (an unknown rotary scaling, attention
+//! dropout, another activation) is an error that names the field, and never ignored. Everything else that the
+//! file says is kept, and [`ModelConfig::to_json`] writes it back.
+//!
+//! [`parameters`] and [`modules`] list what such a model consists of under the names and classes of the original
+//! implementation, because those names are what users meet in checkpoints, wrap policies and error messages.
+//! Both are plain data: planning a 405-billion-parameter model needs nothing else.
+//!
+//! [`logits`] writes the model into a program, and [`causal_loss`] its training loss.
+//!
+//! Nothing here reads files, holds weights or knows devices.
+//!
+//! ```
+//! use shardwright_model::{ModelConfig, parameter_count, parameters};
+//!
+//! let text = r#"{"model_type": "llama", "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2,
+//!                "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 260}"#;
+//! let config = ModelConfig::parse(text, "tiny/config.json")?;
+//! assert_eq!(config.head_dim(), 16);
+//! assert_eq!(parameter_count(&config), 125_760);
+//!
+//! let k_proj = &parameters(&config)[2];
+//! assert_eq!(k_proj.name, "model.layers.0.self_attn.k_proj.weight");
+//! assert_eq!(k_proj.shape, [32, 64]);
+//! # Ok::<(), shardwright_model::ConfigError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod config;
+mod llama;
+mod loss;
+mod parameters;
+mod rotary;
+
+pub use config::{ConfigError, ConfigProblem, ModelConfig};
+pub use llama::{Weights, logits};
+pub use loss::{CausalLoss, IGNORED_LABEL, causal_loss};
+pub use parameters::{Init, ModuleInfo, ParameterInfo, ParameterKind, modules, parameter_count, parameters};
+pub use rotary::{RotaryConfig, RotaryError, RotaryScaling};

@@ -1,0 +1,94 @@
+use shardwright_data::{Blocks, Remainder};
+
+use crate::fixture::{Fixture, text};
+
+fn check(texts: &[&str], block_size: usize, blocks: usize, dropped: usize) {
+    let made = Fixture::new().blocks(texts, block_size).unwrap();
+    assert_eq!((made.num_blocks(), made.dropped_tokens()), (blocks, dropped));
+    assert_eq!(made.total_tokens(), texts.concat().len());
+    assert!((0..blocks).all(|i| made.block(i).len() == block_size));
+}
+
+fn check_error(contents: &str, block_size: usize, expected: &str) {
+    let fixture = Fixture::new();
+    let error = fixture.blocks(&[contents], block_size).unwrap_err();
+    assert_eq!(fixture.message(&error), expected);
+}
+
+#[test]
+fn only_full_blocks_are_made() {
+    check(&[&text(1000)], 128, 7, 104);
+    check(&[&text(128)], 128, 1, 0);
+    check(&[&text(129)], 128, 1, 1);
+    check(&[&text(255)], 128, 1, 127);
+}
+
+#[test]
+fn files_are_joined() {
+    check(&[&text(100), &text(100)], 128, 1, 72);
+}
+
+#[test]
+fn blocks_hold_the_bytes_of_the_text() {
+    let contents = text(300);
+    let blocks = Fixture::new().blocks(&[&contents], 128).unwrap();
+    let ids: Vec<i32> = (0..blocks.num_blocks()).flat_map(|i| blocks.block(i).to_vec()).collect();
+    assert!(ids.into_iter().eq(contents.bytes().take(256).map(i32::from)));
+}
+
+#[test]
+fn text_without_a_block_is_an_error() {
+    check_error(
+        &text(100),
+        256,
+        "corpus0.txt: 100 tokens are fewer than one block of 256: add text, or lower the block size to 100 or less",
+    );
+    check_error("", 256, "corpus0.txt: file is empty, expected text");
+    check_error(
+        "\n\n\n",
+        256,
+        "corpus0.txt: 3 tokens are fewer than one block of 256: add text, or lower the block size to 3 or less",
+    );
+    for size in [0, 1] {
+        let problem = "leaves nothing to predict: it must be at least 2";
+        check_error(&text(100), size, &format!("corpus0.txt: block size {size} {problem}"));
+    }
+}
+
+#[test]
+fn text_without_tokens_is_an_error() {
+    let fixture = Fixture::new();
+    fixture.write("a.jsonl", "\n{\"text\": \"\"}\n");
+    let corpus = fixture.open(&["a.jsonl"]).unwrap();
+    let tokenizer = fixture.tokenizer(|_| ()).unwrap();
+    let error = Blocks::from_corpus(&corpus, &tokenizer, 8, Remainder::Carry).unwrap_err();
+    assert_eq!(fixture.message(&error), "a.jsonl: the text has no tokens, expected at least one block of 8");
+}
+
+#[test]
+fn the_remainder_of_each_group_is_dropped_or_carried() {
+    let groups = || [2500, 500, 1500].map(|n| Ok((0..n).collect::<Vec<i32>>()));
+    let dropped = Blocks::group(groups(), 1024, Remainder::DropPerGroup).unwrap();
+    assert_eq!((dropped.num_blocks(), dropped.dropped_tokens()), (3, 452 + 500 + 476));
+    assert_eq!(dropped.block(2)[0], 0);
+    let carried = Blocks::group(groups(), 1024, Remainder::Carry).unwrap();
+    assert_eq!((carried.num_blocks(), carried.dropped_tokens()), (4, 4500 - 4096));
+    assert_eq!(carried.block(2)[452], 0, "2500 - 2048 tokens of the first group come first");
+}
+
+#[test]
+fn groups_are_of_a_thousand_rows() {
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "ab\n".repeat(2500));
+    let corpus = fixture.open(&["a.txt"]).unwrap();
+    let tokenizer = fixture.tokenizer(|_| ()).unwrap();
+    let made = |block_size, remainder| Blocks::from_corpus(&corpus, &tokenizer, block_size, remainder);
+    let blocks = made(1024, Remainder::DropPerGroup).unwrap();
+    assert_eq!((blocks.num_blocks(), blocks.dropped_tokens()), (2 + 2 + 1, 7500 - 5 * 1024));
+    assert_eq!(
+        fixture.message(&made(4096, Remainder::DropPerGroup).unwrap_err()),
+        "a.txt: 7500 tokens, but none of the 3 groups of rows fills one block of 4096: lower the block size to 3000 \
+         or less, or carry the remainder of each group into the next"
+    );
+    assert_eq!(made(4096, Remainder::Carry).unwrap().num_blocks(), 1);
+}

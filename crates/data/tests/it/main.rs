@@ -1,0 +1,7 @@
+//! From files to batches, through the public interface.
+
+mod batches;
+mod blocks;
+mod corpus;
+mod fixture;
+mod tokenizer;
