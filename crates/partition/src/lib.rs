@@ -1,1 +1,46 @@
 //! FSDP as sharding specs on a program.
+//!
+//! XLA partitions; this crate says how. It takes a program, a mesh and a configuration, works out where every
+//! parameter, optimizer state, batch and activation lies, and pins that on the program as `sdy` shardings. The
+//! compiler inside a plugin turns the result into one program for all devices, with the gathers and scatters that FSDP
+//! is made of, and [`CollectiveSummary`] says afterwards which those are.
+//!
+//! ```text
+//! FsdpConfig ──► WrapPolicy ─┐
+//! VerifiedModule + AbstractMesh ──► ShardingPlan ──► ShardedModule ──► StableHLO text with sdy shardings
+//! ```
+//!
+//! It knows no model: parameters, states, units and boundaries are what the program says they are. It does no I/O and
+//! knows no device; a [`ShardingPlan`] can be printed for a slice that nobody has rented yet.
+//!
+//! ```
+//! use shardwright_hlo::{ArgumentKind, Module};
+//! use shardwright_mesh::AbstractMesh;
+//! use shardwright_partition::{PlanOptions, ShardingPlan};
+//! use shardwright_tensor::{DType, TensorType};
+//!
+//! let mut module = Module::new("step");
+//! let ty = TensorType::new(DType::F32, [344, 128])?;
+//! module.add_argument_of_kind("up_proj.weight", ty, ArgumentKind::Parameter);
+//! let mesh = AbstractMesh::parse("fsdp=8")?;
+//! let plan = ShardingPlan::new(&module, &mesh, &PlanOptions::default())?;
+//! assert_eq!(plan.arguments()[0].sharding.spec().to_string(), "(fsdp, -)");
+//! assert_eq!(plan.arguments()[0].bytes_per_device, 344 * 128 * 4 / 8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod config;
+mod plan;
+mod report;
+mod shard;
+mod wrap;
+
+pub use config::{
+    FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, Notice, ShardingRequest, StateDictType, Strategy,
+    StrategyError, UnknownKeys, WrapConfig,
+};
+pub use plan::{DimRule, PlanError, PlanOptions, PlannedArgument, ShardingPlan};
+pub use report::{Bytes, CollectiveSummary};
+pub use shard::{ShardError, ShardedModule};
+pub use wrap::{ModelModule, WrapError, WrapPolicy};

@@ -1,5 +1,26 @@
-//! Plugins fetched, programs compiled, sharded arrays kept and executed.
-
+//! Programs on devices: plugins found and fetched, sharded programs compiled, sharded arrays kept and passed through
+//! them.
+//!
+//! | to do | use |
+//! | --- | --- |
+//! | find a plugin, or fetch the pinned one | [`plugins::resolve`] |
+//! | open it, with its devices | [`Runtime::new`] |
+//! | name a grid of devices | [`Runtime::mesh`] |
+//! | compile a [`ShardedModule`](shardwright_partition::ShardedModule) | [`Runtime::compile`] |
+//! | put an array on the devices, or back | [`ShardedArray`] |
+//! | run | [`Program::execute`] |
+//!
+//! This crate knows no training and no model. Everything that a plugin would take in silence or abort on (a wrong
+//! dtype, another sharding, a mesh of devices that do not exist) is checked before the plugin sees it.
 #![forbid(unsafe_code)]
 
+mod array;
+mod error;
 pub mod plugins;
+mod program;
+mod runtime;
+
+pub use array::ShardedArray;
+pub use error::{RuntimeError, RuntimeErrorKind};
+pub use program::{Argument, Execution, Program, ProgramValue};
+pub use runtime::{Runtime, RuntimeOptions};

@@ -1,0 +1,84 @@
+//! What the compiler made of a sharded program, in one line.
+
+use std::fmt;
+
+use shardwright_hlo::compiled::{CollectiveKind, CompiledProgram};
+
+/// Collectives of a compiled program by kind; those in a loop count once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectiveSummary {
+    /// Kind, number, and bytes of the results on one device; kinds that do not occur are left out.
+    pub kinds: Vec<(CollectiveKind, usize, u64)>,
+}
+
+impl CollectiveSummary {
+    /// Counts the collectives of a program.
+    pub fn new(program: &CompiledProgram) -> CollectiveSummary {
+        let total = |kind| {
+            let (count, bytes) = program.total(kind);
+            (kind, count, bytes)
+        };
+        let kinds = CollectiveKind::ALL.map(total).into_iter().filter(|(_, count, _)| *count > 0);
+        CollectiveSummary { kinds: kinds.collect() }
+    }
+
+    /// How many collectives of this kind there are.
+    pub fn count(&self, kind: CollectiveKind) -> usize {
+        self.kinds.iter().find(|(k, ..)| *k == kind).map_or(0, |(_, count, _)| *count)
+    }
+}
+
+impl fmt::Display for CollectiveSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kinds.is_empty() {
+            return f.write_str("no collectives");
+        }
+        for (i, (kind, count, bytes)) in self.kinds.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}{count} {kind} ({})", Bytes(*bytes))?;
+        }
+        Ok(())
+    }
+}
+
+/// A number of bytes for people: `1.5 MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+        let mut value = self.0 as f64;
+        let mut unit = 0;
+        while value >= 1024.0 && unit + 1 < UNITS.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        let digits = if unit == 0 { 0 } else { 1 };
+        write!(f, "{value:.digits$} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shardwright_hlo::compiled::Collective;
+
+    use super::*;
+
+    #[test]
+    fn collectives_are_summed_by_kind() {
+        let collective =
+            |kind, bytes| Collective { kind, bytes, group_size: Some(8), op_name: String::new() };
+        let gathers = [1 << 20, 1 << 19].map(|bytes| collective(CollectiveKind::AllGather, bytes));
+        let reduce = collective(CollectiveKind::AllReduce, 4);
+        let program = CompiledProgram {
+            name: "step".into(),
+            collectives: gathers.into_iter().chain([reduce]).collect(),
+        };
+        let summary = CollectiveSummary::new(&program);
+        assert_eq!(summary.to_string(), "2 all-gather (1.5 MiB), 1 all-reduce (4 B)");
+        assert_eq!(summary.count(CollectiveKind::ReduceScatter), 0);
+        let none = CompiledProgram { name: "step".into(), collectives: Vec::new() };
+        assert_eq!(CollectiveSummary::new(&none).to_string(), "no collectives");
+    }
+}

@@ -1,0 +1,296 @@
+//! A verified program with its shardings: what a runtime compiles.
+
+use std::collections::BTreeMap;
+
+use shardwright_hlo::{Module, Op, Role, Shardings, UnitId, ValueId, VerifiedModule, print};
+use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
+use thiserror::Error;
+
+use crate::{ShardingPlan, Strategy, WrapPolicy};
+
+/// A program all of whose arguments and outputs are pinned to shards of one mesh.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShardedModule {
+    module: VerifiedModule,
+    shardings: Shardings,
+}
+
+/// Shardings that do not fit a program.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ShardError {
+    /// More or fewer shardings than there are arguments or outputs.
+    #[error("module {module} has {expected} {what}, and {found} shardings were given for them")]
+    Count {
+        /// Name of the module.
+        module: String,
+        /// `arguments` or `outputs`.
+        what: &'static str,
+        /// How many there are.
+        expected: usize,
+        /// How many shardings were given.
+        found: usize,
+    },
+    /// A sharding on another mesh than the rest.
+    #[error("{name} is sharded over the mesh {found}, the program runs on {expected}")]
+    Mesh {
+        /// Name of the argument or output.
+        name: String,
+        /// The mesh of the sharding.
+        found: AbstractMesh,
+        /// The mesh of the program.
+        expected: AbstractMesh,
+    },
+    /// A sharding of another rank.
+    #[error("{name}: {source}")]
+    Sharding {
+        /// Name of the argument or output.
+        name: String,
+        /// What is wrong.
+        source: ShardingError,
+    },
+    /// An output that takes over the memory of an argument that lies elsewhere.
+    #[error("output {output} is sharded {found}, and takes over memory that is sharded {expected}")]
+    Donor {
+        /// Name of the output.
+        output: String,
+        /// Spec of the output.
+        found: String,
+        /// Spec of the argument.
+        expected: String,
+    },
+}
+
+impl ShardedModule {
+    /// Pins a program as a plan says: FSDP by annotation.
+    ///
+    /// - Arguments lie where the plan puts them, and outputs with a donor where that lies. Other outputs are whole on
+    ///   every device.
+    /// - A parameter is gathered where it is used ([`Role::Weight`]), so the partitioner cannot choose to gather
+    ///   activations instead.
+    /// - The activation that a wrapped unit hands on, and any outside wrapped units, is split as the batch is; its
+    ///   gradient too.
+    /// - The gradient of a parameter lies as the parameter does, which makes its sum over the devices a scatter.
+    ///
+    /// # Errors
+    /// When the plan is of another program.
+    pub fn from_plan(
+        module: VerifiedModule,
+        plan: &ShardingPlan,
+        wrap: &WrapPolicy,
+    ) -> Result<ShardedModule, ShardError> {
+        let arguments: Vec<NamedSharding> = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
+        let whole = |value| NamedSharding::replicated(plan.mesh(), module.ty(value).rank());
+        let outputs: Vec<NamedSharding> = module
+            .outputs
+            .iter()
+            .map(|o| o.donor.and_then(|d| arguments.get(d).cloned()).unwrap_or_else(|| whole(o.value)))
+            .collect();
+        let mut sharded = ShardedModule::new(module, plan.mesh(), arguments, outputs)?;
+        sharded.shardings.values.extend(boundaries(&sharded.module, plan, wrap));
+        Ok(sharded)
+    }
+
+    /// Pins the arguments and outputs of a program, and leaves what is in between to the compiler.
+    ///
+    /// # Errors
+    /// When there is not one sharding of the right rank, over this mesh, for each argument and each output, or one
+    /// differs from its donor's.
+    pub fn new(
+        module: VerifiedModule,
+        mesh: &AbstractMesh,
+        arguments: Vec<NamedSharding>,
+        outputs: Vec<NamedSharding>,
+    ) -> Result<ShardedModule, ShardError> {
+        let argument_values = module.arguments.iter().map(|a| (a.name.as_str(), a.value));
+        let output_values = module.outputs.iter().map(|o| (o.name.as_str(), o.value));
+        check(&module, mesh, "arguments", argument_values, &arguments)?;
+        check(&module, mesh, "outputs", output_values, &outputs)?;
+        for (output, sharding) in module.outputs.iter().zip(&outputs) {
+            if let Some(donor) = output.donor.map(|d| &arguments[d])
+                && donor != sharding
+            {
+                return Err(ShardError::Donor {
+                    output: output.name.clone(),
+                    found: sharding.spec().to_string(),
+                    expected: donor.spec().to_string(),
+                });
+            }
+        }
+        let values = module.arguments.iter().map(|a| a.value).zip(arguments).collect();
+        let outputs = outputs.into_iter().enumerate().collect();
+        let shardings = Shardings { mesh: mesh.clone(), values, outputs };
+        Ok(ShardedModule { module, shardings })
+    }
+
+    /// The program.
+    pub fn module(&self) -> &VerifiedModule {
+        &self.module
+    }
+
+    /// The mesh that it is sharded over.
+    pub fn mesh(&self) -> &AbstractMesh {
+        &self.shardings.mesh
+    }
+
+    /// Where the argument with this index lies.
+    ///
+    /// # Panics
+    /// If there is no such argument.
+    pub fn argument_sharding(&self, index: usize) -> &NamedSharding {
+        &self.shardings.values[&self.module.arguments[index].value]
+    }
+
+    /// Where the output with this index lies.
+    ///
+    /// # Panics
+    /// If there is no such output.
+    pub fn output_sharding(&self, index: usize) -> &NamedSharding {
+        &self.shardings.outputs[&index]
+    }
+
+    /// The program as StableHLO text with `sdy` shardings.
+    pub fn stablehlo_text(&self) -> String {
+        print(&self.module, Some(&self.shardings))
+    }
+}
+
+fn check<'a>(
+    module: &'a Module,
+    mesh: &AbstractMesh,
+    what: &'static str,
+    values: impl ExactSizeIterator<Item = (&'a str, ValueId)>,
+    shardings: &[NamedSharding],
+) -> Result<(), ShardError> {
+    if values.len() != shardings.len() {
+        let (expected, found) = (values.len(), shardings.len());
+        return Err(ShardError::Count { module: module.name.clone(), what, expected, found });
+    }
+    for ((name, value), sharding) in values.zip(shardings) {
+        if sharding.mesh() != mesh {
+            let (found, expected) = (sharding.mesh().clone(), mesh.clone());
+            return Err(ShardError::Mesh { name: name.to_owned(), found, expected });
+        }
+        let wrong = |source| ShardError::Sharding { name: name.to_owned(), source };
+        sharding.check_rank(module.ty(value).dims()).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+/// What the plan pins between arguments and outputs.
+fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeMap<ValueId, NamedSharding> {
+    let whole = |rank| NamedSharding::replicated(plan.mesh(), rank);
+    let mut pinned = BTreeMap::new();
+    for instruction in &module.instructions {
+        let Op::Boundary(role) = instruction.op else { continue };
+        let value = instruction.results[0];
+        let rank = module.ty(value).rank();
+        let sharding = match role {
+            Role::Weight if plan.strategy() == Strategy::NoShard => continue,
+            Role::Weight => whole(rank),
+            Role::Activation if is_unit_boundary(module, instruction.location.unit, wrap) => {
+                plan.batch_sharding(rank)
+            }
+            Role::Activation => continue,
+            Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
+        };
+        pinned.insert(value, sharding);
+    }
+    pinned
+}
+
+/// Whether what `unit` hands on crosses the boundary of a wrapped unit, or lies outside all of them.
+fn is_unit_boundary(module: &Module, unit: Option<UnitId>, wrap: &WrapPolicy) -> bool {
+    let Some(id) = unit else { return true };
+    let unit = module.unit(id);
+    if wrap.wraps(&unit.path) {
+        return true;
+    }
+    let mut outer = unit.parent;
+    while let Some(id) = outer {
+        let unit = module.unit(id);
+        if wrap.wraps(&unit.path) {
+            return false;
+        }
+        outer = unit.parent;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use shardwright_hlo::{ArgumentKind, Location, Unary, Unit, verify};
+    use shardwright_tensor::{DType, TensorType};
+
+    use super::*;
+    use crate::{PlanOptions, WrapConfig};
+
+    /// A layer around an inner module, each handing on an activation; then the "gradient" of `w`.
+    fn program() -> VerifiedModule {
+        let f32 = |dims: &[usize]| TensorType::new(DType::F32, dims).unwrap();
+        let mut m = Module::new("step");
+        let w = m.add_argument_of_kind("w", f32(&[8, 4]), ArgumentKind::Parameter);
+        let x = m.add_argument_of_kind("x", f32(&[8, 4]), ArgumentKind::Batch);
+        let unit = |path: &str, class: &str, parent| Unit {
+            path: path.into(),
+            class: class.into(),
+            parent,
+            instructions: 0..3,
+        };
+        m.units = vec![unit("layer", "Layer", None), unit("layer.mlp", "Mlp", Some(UnitId(0)))];
+        let at = |unit| Location { unit: Some(UnitId(unit)), ..Default::default() };
+        m.push_at(Op::Boundary(Role::Weight), &[w], at(1)).unwrap();
+        let inner = m.push_at(Op::Boundary(Role::Activation), &[x], at(1)).unwrap();
+        m.push_at(Op::Boundary(Role::Activation), &inner, at(0)).unwrap();
+        let g = m.push(Op::Unary(Unary::Tanh), &[w]).unwrap();
+        let g = m.push(Op::Boundary(Role::Gradient { parameter: 0 }), &g).unwrap();
+        m.add_donated_output("w", g[0], 0);
+        verify(m).unwrap()
+    }
+
+    fn constraints(strategy: Strategy, wrapped: &[&str]) -> Vec<String> {
+        let module = program();
+        let mesh = AbstractMesh::parse("fsdp=4").unwrap();
+        let plan =
+            ShardingPlan::new(&module, &mesh, &PlanOptions { strategy, ..Default::default() }).unwrap();
+        let modules = [("layer", "Layer"), ("layer.mlp", "Mlp")].map(|(path, class)| crate::ModelModule {
+            path: path.into(),
+            class: class.into(),
+            parameters: 0,
+        });
+        let classes = WrapConfig::Classes(wrapped.iter().map(|&c| c.into()).collect());
+        let wrap = WrapPolicy::resolve(&classes, &modules, &[]).unwrap();
+        let text = ShardedModule::from_plan(module, &plan, &wrap).unwrap().stablehlo_text();
+        let line = |l: &str| l.split_once("sharding_constraint").map(|(_, c)| c.to_owned());
+        let spec = |c: String| c[c.find('[').unwrap()..=c.find(']').unwrap()].to_owned();
+        text.lines().filter_map(line).map(spec).collect()
+    }
+
+    #[test]
+    fn weights_are_gathered_activations_split_and_gradients_scattered() {
+        let (gathered, batch, scattered) = ("[{}, {}]", r#"[{"fsdp"}, {}]"#, r#"[{"fsdp"}, {}]"#);
+        assert_eq!(constraints(Strategy::FullShard, &["Layer"]), [gathered, batch, scattered]);
+        assert_eq!(constraints(Strategy::FullShard, &["Mlp"]), [gathered, batch, batch, scattered]);
+        assert_eq!(constraints(Strategy::NoShard, &["Layer"]), [batch, "[{}, {}]"]);
+    }
+
+    #[test]
+    fn shardings_of_another_program_are_errors() {
+        let mesh = AbstractMesh::parse("fsdp=4").unwrap();
+        let split = |spec: &str| NamedSharding::new(&mesh, spec.parse().unwrap()).unwrap();
+        let error = |arguments: &[&str], outputs: &[&str]| {
+            let shardings = |specs: &[&str]| specs.iter().map(|s| split(s)).collect();
+            let sharded = ShardedModule::new(program(), &mesh, shardings(arguments), shardings(outputs));
+            sharded.unwrap_err().to_string()
+        };
+        assert_eq!(
+            error(&["(fsdp, -)"], &["(fsdp, -)"]),
+            "module step has 2 arguments, and 1 shardings were given for them"
+        );
+        assert_eq!(
+            error(&["(fsdp, -)", "(-, -)"], &["(-, fsdp)"]),
+            "output w is sharded (-, fsdp), and takes over memory that is sharded (fsdp, -)"
+        );
+        assert!(error(&["(fsdp)", "(-, -)"], &["(fsdp, -)"]).starts_with("w: "));
+    }
+}

@@ -1,0 +1,193 @@
+//! The one way into a plugin: calls, owned objects, and what comes back through pointers.
+
+use std::ffi::c_char;
+use std::ptr::NonNull;
+
+use shardwright_pjrt_sys::{self as sys, Args, Struct};
+
+use crate::error::{Error, ErrorKind, StatusCode};
+
+/// The function table of a loaded plugin.
+///
+/// It is kept as a pointer and never copied or borrowed: the plugin's table may be shorter or longer than the
+/// type. It stays valid because plugins are never unloaded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Api(NonNull<sys::PJRT_Api>);
+
+// SAFETY: plugins fill the table before they hand it out and do not change it afterwards, and PJRT's functions
+// may be called from any thread.
+unsafe impl Send for Api {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Api {}
+
+impl Api {
+    /// # Safety
+    ///
+    /// `table` points to a plugin's function table, which holds its size and version and is valid for ever.
+    pub(crate) unsafe fn new(table: NonNull<sys::PJRT_Api>) -> Api {
+        Api(table)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn table(self) -> *mut sys::PJRT_Api {
+        self.0.as_ptr()
+    }
+
+    /// Major and minor version of the API that the plugin was built with.
+    pub(crate) fn version(self) -> (i32, i32) {
+        // SAFETY: the table is valid and holds its version, by the contract of `new`.
+        let version = unsafe { (&raw const (*self.0.as_ptr()).pjrt_api_version).read() };
+        (version.major_version, version.minor_version)
+    }
+
+    /// Calls the function that takes `args` and returns them as the plugin left them.
+    ///
+    /// # Safety
+    ///
+    /// Each pointer in `args` is what the function's description asks for: null where that is allowed, or valid
+    /// for as long as the function says, and of this plugin where it points to one of its objects.
+    pub(crate) unsafe fn call<A: Args>(self, mut args: A) -> Result<A, Error> {
+        // SAFETY: the table is valid by the contract of `new`.
+        let Some(function) = (unsafe { A::function(self.0.as_ptr()) }) else {
+            let (major, minor) = self.version();
+            let message = format!("not in this plugin, whose API version is {major}.{minor}");
+            return Err(Error::new(ErrorKind::MissingFunction, A::FUNCTION, message));
+        };
+        // SAFETY: the function is this plugin's, `args` is a live local, and the caller vouches for its fields.
+        let error = unsafe { function(&mut args) };
+        match NonNull::new(error) {
+            None => Ok(args),
+            // SAFETY: the function has just passed ownership of the error.
+            Some(error) => Err(unsafe { self.take_error(A::FUNCTION, error) }),
+        }
+    }
+
+    /// Reads and frees an error.
+    ///
+    /// # Safety
+    ///
+    /// `error` comes from this plugin, and the caller owns it.
+    pub(crate) unsafe fn take_error(self, context: &str, error: NonNull<sys::PJRT_Error>) -> Error {
+        let (table, error) = (self.0.as_ptr(), error.as_ptr());
+        let mut code = sys::PJRT_Error_GetCode_Args { error, ..Struct::new() };
+        let mut text = sys::PJRT_Error_Message_Args { error, ..Struct::new() };
+        let mut done = sys::PJRT_Error_Destroy_Args { error, ..Struct::new() };
+        // SAFETY: the table is valid by the contract of `new`; `error` is alive until the last of the three
+        // calls, and the message, which lives as long, is copied before that.
+        let (code, message) = unsafe {
+            // An error of the function that reads errors is lost: there is nothing left to read it with.
+            sys::entry!(table, PJRT_Error_GetCode).map(|get_code| get_code(&mut code));
+            sys::entry!(table, PJRT_Error_Message).inspect(|message| message(&mut text));
+            let message = string(text.message, text.message_size);
+            sys::entry!(table, PJRT_Error_Destroy).inspect(|destroy| destroy(&mut done));
+            (StatusCode::from_raw(code.code), message)
+        };
+        Error::new(ErrorKind::Status(code), context, message)
+    }
+}
+
+/// A PJRT type whose values the caller owns and destroys.
+///
+/// # Safety
+///
+/// `destroy` fills in the arguments of the function that frees a value of this type.
+pub(crate) unsafe trait Object: Sized {
+    /// Arguments of that function.
+    type Destroy: Args;
+
+    fn destroy(this: *mut Self) -> Self::Destroy;
+}
+
+macro_rules! objects {
+    ($($object:ident: $args:ident.$field:ident,)*) => {$(
+        // SAFETY: the function is the one that the header names for this type, and takes nothing else.
+        unsafe impl Object for sys::$object {
+            type Destroy = sys::$args;
+
+            fn destroy(this: *mut Self) -> sys::$args {
+                sys::$args { $field: this, ..Struct::new() }
+            }
+        }
+    )*};
+}
+
+objects! {
+    PJRT_Event: PJRT_Event_Destroy_Args.event,
+    PJRT_Client: PJRT_Client_Destroy_Args.client,
+    PJRT_Executable: PJRT_Executable_Destroy_Args.executable,
+    PJRT_LoadedExecutable: PJRT_LoadedExecutable_Destroy_Args.executable,
+    PJRT_Buffer: PJRT_Buffer_Destroy_Args.buffer,
+    PJRT_TopologyDescription: PJRT_TopologyDescription_Destroy_Args.topology,
+}
+
+/// An owned object of a plugin, destroyed when dropped.
+///
+/// Whoever holds one also holds, in a later field, its parent: fields are dropped in order.
+pub(crate) struct Handle<T: Object> {
+    api: Api,
+    raw: NonNull<T>,
+}
+
+// SAFETY: PJRT objects belong to no thread.
+unsafe impl<T: Object> Send for Handle<T> {}
+// SAFETY: PJRT's functions may be called on one object from many threads at once, apart from the one that
+// destroys it, and that one is called in `drop`, when nobody else has the handle.
+unsafe impl<T: Object> Sync for Handle<T> {}
+
+impl<T: Object> Handle<T> {
+    /// Takes what `function` has returned.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is null or an object of this plugin that the caller owns.
+    pub(crate) unsafe fn new(api: Api, raw: *mut T, function: &str) -> Result<Handle<T>, Error> {
+        Ok(Handle { api, raw: non_null(raw, function)? })
+    }
+
+    pub(crate) fn api(&self) -> Api {
+        self.api
+    }
+
+    /// The object, for calls made while `self` is borrowed.
+    pub(crate) fn raw(&self) -> *mut T {
+        self.raw.as_ptr()
+    }
+}
+
+impl<T: Object> Drop for Handle<T> {
+    fn drop(&mut self) {
+        // SAFETY: the handle owns the object, and nobody can use it after this.
+        let result = unsafe { self.api.call(T::destroy(self.raw.as_ptr())) };
+        // There is nobody to tell and nothing left to do.
+        drop(result);
+    }
+}
+
+/// The pointer, which `function` has no right to leave null.
+pub(crate) fn non_null<T>(pointer: *mut T, function: &str) -> Result<NonNull<T>, Error> {
+    NonNull::new(pointer)
+        .ok_or_else(|| Error::new(ErrorKind::BrokenContract, function, "returned null for an object"))
+}
+
+/// The text at `pointer`; empty for null.
+///
+/// # Safety
+///
+/// `pointer` is null or valid for `len` bytes.
+pub(crate) unsafe fn string(pointer: *const c_char, len: usize) -> String {
+    // SAFETY: the caller's contract, and bytes have no alignment.
+    String::from_utf8_lossy(unsafe { slice(pointer.cast::<u8>(), len) }).into_owned()
+}
+
+/// The values at `pointer`; none for null.
+///
+/// # Safety
+///
+/// `pointer` is null, or aligned and valid for `len` values for the whole of `'a`.
+pub(crate) unsafe fn slice<'a, T>(pointer: *const T, len: usize) -> &'a [T] {
+    if pointer.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's contract.
+    unsafe { std::slice::from_raw_parts(pointer, len) }
+}

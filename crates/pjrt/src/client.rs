@@ -1,0 +1,176 @@
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use shardwright_pjrt_sys::{self as sys, Args, Struct};
+
+use crate::api::{Api, Handle, slice, string};
+use crate::error::Error;
+use crate::named_value;
+use crate::{ClientOptions, CompileOptions, Device, LoadedExecutable, Plugin, ProgramFormat};
+
+/// A plugin's runtime with its devices: everything that computes belongs to one.
+///
+/// Clones are cheap and are the same client. Buffers, executables and events keep their client alive.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+// Fields are dropped in order: the client goes before its plugin.
+struct Inner {
+    handle: Handle<sys::PJRT_Client>,
+    plugin: Plugin,
+    devices: Vec<Device>,
+    platform_name: String,
+    platform_version: String,
+    process_index: i64,
+    launch: Mutex<()>,
+}
+
+impl Client {
+    /// Creates a client of the plugin.
+    pub fn new(plugin: &Plugin, options: &ClientOptions) -> Result<Client, Error> {
+        let api = plugin.api();
+        let create_options = named_value::to_raw(&options.values);
+        let args = sys::PJRT_Client_Create_Args {
+            create_options: create_options.as_ptr(),
+            num_options: create_options.len(),
+            ..Struct::new()
+        };
+        // SAFETY: the options are alive during the call; no key-value callbacks are given, which is allowed.
+        let args = unsafe { api.call(args)? };
+        // SAFETY: the caller of this function of PJRT owns the client.
+        let handle = unsafe { Handle::new(api, args.client, sys::PJRT_Client_Create_Args::FUNCTION)? };
+        let client = handle.raw();
+
+        // SAFETY: the client is alive in all these calls, and what they return, which lives as long as the client,
+        // is copied or, in the case of devices, kept beside the client's handle.
+        unsafe {
+            let name = api.call(sys::PJRT_Client_PlatformName_Args { client, ..Struct::new() })?;
+            let version = api.call(sys::PJRT_Client_PlatformVersion_Args { client, ..Struct::new() })?;
+            let process = api.call(sys::PJRT_Client_ProcessIndex_Args { client, ..Struct::new() })?;
+            let all = api.call(sys::PJRT_Client_Devices_Args { client, ..Struct::new() })?;
+            let local = api.call(sys::PJRT_Client_AddressableDevices_Args { client, ..Struct::new() })?;
+            let local = slice(local.addressable_devices, local.num_addressable_devices);
+            let devices = slice(all.devices, all.num_devices)
+                .iter()
+                .map(|raw| Device::read(api, *raw, local.contains(raw)))
+                .collect::<Result<_, _>>()?;
+            Ok(Client(Arc::new(Inner {
+                handle,
+                plugin: plugin.clone(),
+                devices,
+                platform_name: string(name.platform_name, name.platform_name_size),
+                platform_version: string(version.platform_version, version.platform_version_size),
+                process_index: process.process_index.into(),
+                launch: Mutex::new(()),
+            })))
+        }
+    }
+
+    /// The plugin that the client is of.
+    pub fn plugin(&self) -> &Plugin {
+        &self.0.plugin
+    }
+
+    /// The platform, such as `cpu` or `tpu`.
+    pub fn platform_name(&self) -> &str {
+        &self.0.platform_name
+    }
+
+    /// The platform's version, in the words of the plugin.
+    pub fn platform_version(&self) -> &str {
+        &self.0.platform_version
+    }
+
+    /// Which of the processes that work together this one is; 0 when it is alone.
+    pub fn process_index(&self) -> i64 {
+        self.0.process_index
+    }
+
+    /// All devices, those of other processes among them.
+    pub fn devices(&self) -> &[Device] {
+        &self.0.devices
+    }
+
+    /// The devices that this process can put buffers on.
+    pub fn addressable_devices(&self) -> impl Iterator<Item = &Device> {
+        self.devices().iter().filter(|device| device.is_addressable())
+    }
+
+    /// The device with this id.
+    pub fn device(&self, id: i64) -> Option<&Device> {
+        self.devices().iter().find(|device| device.id() == id)
+    }
+
+    /// Compiles a program and loads it onto its devices.
+    pub fn compile(
+        &self,
+        code: &[u8],
+        format: ProgramFormat,
+        options: &CompileOptions,
+    ) -> Result<LoadedExecutable, Error> {
+        let device_ids: Vec<i64> = self.devices().iter().map(Device::id).collect();
+        let compile_options = options.encode(&device_ids)?;
+        let program = format.program(code);
+        let args = sys::PJRT_Client_Compile_Args {
+            client: self.raw(),
+            program: &program,
+            compile_options: compile_options.as_ptr().cast(),
+            compile_options_size: compile_options.len(),
+            ..Struct::new()
+        };
+        // SAFETY: the client is alive, and program and options are during the call; the plugin does not write to
+        // a program that is to be compiled.
+        let args = unsafe { self.api().call(args)? };
+        // SAFETY: the caller owns the executable.
+        unsafe { LoadedExecutable::new(self, args.executable, sys::PJRT_Client_Compile_Args::FUNCTION) }
+    }
+
+    /// Loads what [`Executable::serialize`](crate::Executable::serialize) gave, on a client with the same
+    /// devices, of the very same build of the plugin.
+    ///
+    /// Plugins trust these bytes. Damaged ones can bring the process down, so keep a checksum beside them.
+    pub fn deserialize_and_load(&self, serialized: &[u8]) -> Result<LoadedExecutable, Error> {
+        let args = sys::PJRT_Executable_DeserializeAndLoad_Args {
+            client: self.raw(),
+            serialized_executable: serialized.as_ptr().cast(),
+            serialized_executable_size: serialized.len(),
+            ..Struct::new()
+        };
+        // SAFETY: the client is alive, and the bytes are during the call; null for the options means those that
+        // the executable was compiled with.
+        let args = unsafe { self.api().call(args)? };
+        let function = sys::PJRT_Executable_DeserializeAndLoad_Args::FUNCTION;
+        // SAFETY: the caller owns the executable.
+        unsafe { LoadedExecutable::new(self, args.loaded_executable, function) }
+    }
+
+    pub(crate) fn api(&self) -> Api {
+        self.0.handle.api()
+    }
+
+    /// The client, for calls made while `self` is borrowed.
+    pub(crate) fn raw(&self) -> *mut sys::PJRT_Client {
+        self.0.handle.raw()
+    }
+
+    /// Held while a program is started, so that all devices see programs in the same order: two programs that
+    /// wait for each other's collectives never finish.
+    pub(crate) fn launch(&self) -> &Mutex<()> {
+        &self.0.launch
+    }
+
+    /// Where the device stands in [`Client::devices`], by its address, which is unique among clients.
+    pub(crate) fn index_of(&self, device: *mut sys::PJRT_Device) -> Option<usize> {
+        self.devices().iter().position(|candidate| candidate.raw() == device)
+    }
+
+    pub(crate) fn is_same(&self, other: &Client) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({}, {} devices)", self.platform_name(), self.devices().len())
+    }
+}

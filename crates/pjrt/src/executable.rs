@@ -1,0 +1,239 @@
+use shardwright_pjrt_sys::{self as sys, Args, Struct};
+use shardwright_tensor::TensorType;
+
+use crate::api::{Api, Handle, slice, string};
+use crate::error::{Error, ErrorKind};
+use crate::named_value::{self, Attributes};
+use crate::{Client, Topology, signature, types};
+
+/// How a program to be compiled is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProgramFormat {
+    /// MLIR, as text or bytecode: StableHLO.
+    Mlir,
+    /// A serialized `HloModuleProto`.
+    Hlo,
+}
+
+/// A program as the compiler left it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptimizedProgram {
+    /// The format of the code: `hlo_with_config` is a serialized `HloModuleProtoWithConfig`.
+    pub format: String,
+    /// The code.
+    pub code: Vec<u8>,
+}
+
+/// What a program needs of the memory of each device, in bytes, as the compiler reports it.
+///
+/// On TPUs `peak_memory` is the number to hold against the device's memory; it counts arguments and results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompiledMemoryStats {
+    /// The code itself.
+    pub generated_code: i64,
+    /// All arguments.
+    pub argument: i64,
+    /// All results.
+    pub output: i64,
+    /// Results that take the place of donated arguments.
+    pub alias: i64,
+    /// Everything in between.
+    pub temp: i64,
+    /// The most that is in use at one time; 0 from plugins too old to tell.
+    pub peak_memory: i64,
+    /// Arguments in the memory of the host.
+    pub host_argument: i64,
+    /// Results in the memory of the host.
+    pub host_output: i64,
+    /// What of the host's memory the program needs in between.
+    pub host_temp: i64,
+}
+
+/// A compiled program: what can be known of it without running it.
+pub struct Executable {
+    handle: Handle<sys::PJRT_Executable>,
+    // Behind the handle: an executable is destroyed before what it was compiled for.
+    _target: Target,
+}
+
+/// What a program was compiled for; held to keep it alive.
+pub(crate) enum Target {
+    Client { _client: Client },
+    Topology { _topology: Topology },
+}
+
+impl ProgramFormat {
+    /// The program's C form, which borrows `code` and is only to be read.
+    pub(crate) fn program(self, code: &[u8]) -> sys::PJRT_Program {
+        let format = match self {
+            ProgramFormat::Mlir => "mlir",
+            ProgramFormat::Hlo => "hlo",
+        };
+        sys::PJRT_Program {
+            code: code.as_ptr().cast_mut().cast(),
+            code_size: code.len(),
+            format: format.as_ptr().cast(),
+            format_size: format.len(),
+            ..Struct::new()
+        }
+    }
+}
+
+impl Executable {
+    /// # Safety
+    ///
+    /// `raw` is null or an executable of this target that the caller owns.
+    pub(crate) unsafe fn new(
+        api: Api,
+        target: Target,
+        raw: *mut sys::PJRT_Executable,
+        function: &str,
+    ) -> Result<Executable, Error> {
+        // SAFETY: the caller's contract.
+        Ok(Executable { handle: unsafe { Handle::new(api, raw, function)? }, _target: target })
+    }
+
+    /// The program's name.
+    pub fn name(&self) -> Result<String, Error> {
+        let args = sys::PJRT_Executable_Name_Args { executable: self.handle.raw(), ..Struct::new() };
+        // SAFETY: the executable is alive, and so is the name, which is copied.
+        unsafe {
+            let args = self.handle.api().call(args)?;
+            Ok(string(args.executable_name, args.executable_name_size))
+        }
+    }
+
+    /// How many copies of the program run side by side.
+    pub fn num_replicas(&self) -> Result<usize, Error> {
+        let args = sys::PJRT_Executable_NumReplicas_Args { executable: self.handle.raw(), ..Struct::new() };
+        // SAFETY: the executable is alive.
+        Ok(unsafe { self.handle.api().call(args)? }.num_replicas)
+    }
+
+    /// Into how many partitions the program is cut.
+    pub fn num_partitions(&self) -> Result<usize, Error> {
+        let args = sys::PJRT_Executable_NumPartitions_Args { executable: self.handle.raw(), ..Struct::new() };
+        // SAFETY: the executable is alive.
+        Ok(unsafe { self.handle.api().call(args)? }.num_partitions)
+    }
+
+    /// How many results each device has.
+    pub fn num_outputs(&self) -> Result<usize, Error> {
+        let args = sys::PJRT_Executable_NumOutputs_Args { executable: self.handle.raw(), ..Struct::new() };
+        // SAFETY: the executable is alive.
+        Ok(unsafe { self.handle.api().call(args)? }.num_outputs)
+    }
+
+    /// The types of the parameters on each device: what a partition gets, not what was written.
+    ///
+    /// They are read from the optimized program.
+    pub fn parameter_types(&self) -> Result<Vec<TensorType>, Error> {
+        signature::parameter_types(&self.optimized_program()?)
+    }
+
+    /// The types of the results on each device.
+    pub fn output_types(&self) -> Result<Vec<TensorType>, Error> {
+        let executable = self.handle.raw();
+        // SAFETY: the executable is alive, and so are the lists; they have the stated lengths, `dims` that of all
+        // ranks together.
+        let (elements, ranks, dims) = unsafe {
+            let api = self.handle.api();
+            let elements =
+                api.call(sys::PJRT_Executable_OutputElementTypes_Args { executable, ..Struct::new() })?;
+            let dims =
+                api.call(sys::PJRT_Executable_OutputDimensions_Args { executable, ..Struct::new() })?;
+            let ranks = slice(dims.dim_sizes, dims.num_outputs);
+            let n_dims = ranks.iter().sum();
+            (slice(elements.output_types, elements.num_output_types), ranks, slice(dims.dims, n_dims))
+        };
+        if elements.len() != ranks.len() {
+            let message = format!("{} element types for {} results", elements.len(), ranks.len());
+            let function = sys::PJRT_Executable_OutputDimensions_Args::FUNCTION;
+            return Err(Error::new(ErrorKind::BrokenContract, function, message));
+        }
+        let mut rest = dims;
+        let types = elements.iter().zip(ranks).enumerate().map(|(index, (&element, &rank))| {
+            let (dims, behind) = rest.split_at(rank);
+            rest = behind;
+            types::from_raw(&format!("output {index}"), element, dims)
+        });
+        types.collect()
+    }
+
+    /// The program as the compiler left it, partitioned and scheduled.
+    pub fn optimized_program(&self) -> Result<OptimizedProgram, Error> {
+        let mut program = sys::PJRT_Program::new();
+        let args = sys::PJRT_Executable_OptimizedProgram_Args {
+            executable: self.handle.raw(),
+            program: &mut program,
+            ..Struct::new()
+        };
+        // The first call, without memory for the code, asks for its size; the second fills the memory.
+        // SAFETY: executable and program are alive, and the code has the size that the plugin asked for.
+        unsafe {
+            self.handle.api().call(args)?;
+            let mut code = vec![0u8; program.code_size];
+            program.code = code.as_mut_ptr().cast();
+            self.handle.api().call(args)?;
+            code.truncate(program.code_size);
+            Ok(OptimizedProgram { format: string(program.format, program.format_size), code })
+        }
+    }
+
+    /// What the program needs of each device's memory.
+    pub fn memory_stats(&self) -> Result<CompiledMemoryStats, Error> {
+        let args = sys::PJRT_Executable_GetCompiledMemoryStats_Args {
+            executable: self.handle.raw(),
+            ..Struct::new()
+        };
+        // SAFETY: the executable is alive.
+        let args = unsafe { self.handle.api().call(args)? };
+        Ok(CompiledMemoryStats {
+            generated_code: args.generated_code_size_in_bytes,
+            argument: args.argument_size_in_bytes,
+            output: args.output_size_in_bytes,
+            alias: args.alias_size_in_bytes,
+            temp: args.temp_size_in_bytes,
+            peak_memory: args.peak_memory_in_bytes,
+            host_argument: args.host_argument_size_in_bytes,
+            host_output: args.host_output_size_in_bytes,
+            host_temp: args.host_temp_size_in_bytes,
+        })
+    }
+
+    /// What the compiler thinks the program costs, under the plugin's own names; the CPU plugin does not say.
+    pub fn cost_analysis(&self) -> Result<Attributes, Error> {
+        let args =
+            sys::PJRT_Executable_GetCostAnalysis_Args { executable: self.handle.raw(), ..Struct::new() };
+        // SAFETY: the executable is alive, and so are its properties, which are copied.
+        unsafe {
+            let args = self.handle.api().call(args)?;
+            Ok(named_value::from_raw(args.properties, args.num_properties))
+        }
+    }
+
+    /// The same for the same program, options and compiler.
+    pub fn fingerprint(&self) -> Result<String, Error> {
+        let args = sys::PJRT_Executable_Fingerprint_Args { executable: self.handle.raw(), ..Struct::new() };
+        // SAFETY: the executable is alive, and so is its fingerprint, which is copied.
+        unsafe {
+            let args = self.handle.api().call(args)?;
+            Ok(string(args.executable_fingerprint, args.executable_fingerprint_size))
+        }
+    }
+
+    /// The executable for [`Client::deserialize_and_load`], by this build of the plugin and no other.
+    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
+        let args = sys::PJRT_Executable_Serialize_Args { executable: self.handle.raw(), ..Struct::new() };
+        // SAFETY: the executable is alive; the bytes are copied before what holds them is freed, once.
+        unsafe {
+            let args = self.handle.api().call(args)?;
+            let bytes = slice(args.serialized_bytes.cast::<u8>(), args.serialized_bytes_size).to_vec();
+            if let Some(free) = args.serialized_executable_deleter {
+                free(args.serialized_executable);
+            }
+            Ok(bytes)
+        }
+    }
+}

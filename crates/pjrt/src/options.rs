@@ -1,0 +1,333 @@
+use std::collections::HashSet;
+
+use prost::Message;
+
+use crate::error::Error;
+use crate::named_value::NamedValue;
+
+/// Options for the creation of a [`Client`](crate::Client) or a [`Topology`](crate::Topology), in order.
+///
+/// Which names mean something is the plugin's matter; the CPU plugin knows `cpu_device_count`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClientOptions {
+    pub(crate) values: Vec<(String, NamedValue)>,
+}
+
+impl ClientOptions {
+    /// The options with one more.
+    ///
+    /// ```
+    /// use shardwright_pjrt::ClientOptions;
+    ///
+    /// let options = ClientOptions::default().with("cpu_device_count", 8).with("asynchronous", true);
+    /// ```
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<NamedValue>) -> ClientOptions {
+        self.values.push((name.into(), value.into()));
+        self
+    }
+}
+
+/// How a program is to be compiled: for how many devices, which ones, and by which partitioner.
+///
+/// The program runs on `num_replicas × num_partitions` devices. Sharding is the business of partitions: one
+/// partitioned program is one replica. What cannot be right (no partitions at all, too few devices, a device
+/// twice) is refused before the plugin, which might abort, sees it.
+///
+/// ```
+/// use shardwright_pjrt::CompileOptions;
+///
+/// let on_two_devices =
+///     CompileOptions { num_partitions: 2, device_assignment: vec![5, 7], ..CompileOptions::default() };
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompileOptions {
+    /// How many copies of the program run side by side.
+    pub num_replicas: usize,
+    /// Into how many partitions, one a device, the program is cut.
+    pub num_partitions: usize,
+    /// Whether XLA cuts the program by its shardings.
+    pub use_spmd_partitioning: bool,
+    /// Whether Shardy does that; it reads `sdy` shardings. GSPMD, the older one, reads `mhlo.sharding`. The
+    /// choice has to match the program.
+    pub use_shardy_partitioner: bool,
+    /// Ids of the devices, those of the first replica first, each in the order of its partitions. Empty leaves
+    /// the choice to the plugin.
+    pub device_assignment: Vec<i64>,
+    /// Whether the partitioner may give parameters shardings that the program leaves open: one answer for all,
+    /// or one per parameter; empty is no.
+    pub allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
+    /// The same for results.
+    pub allow_spmd_sharding_propagation_to_output: Vec<bool>,
+    /// Flags of the compiler, without the leading dashes. A flag that the compiler does not know is an error.
+    pub env_option_overrides: Vec<(String, OptionValue)>,
+}
+
+/// The value of a compiler flag.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum OptionValue {
+    /// A text, which the compiler parses as the flag's own type: right for any flag.
+    String(String),
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A number.
+    Float(f64),
+}
+
+impl Default for CompileOptions {
+    /// One device of the plugin's choice.
+    fn default() -> CompileOptions {
+        CompileOptions {
+            num_replicas: 1,
+            num_partitions: 1,
+            use_spmd_partitioning: true,
+            use_shardy_partitioner: true,
+            device_assignment: Vec::new(),
+            allow_spmd_sharding_propagation_to_parameters: Vec::new(),
+            allow_spmd_sharding_propagation_to_output: Vec::new(),
+            env_option_overrides: Vec::new(),
+        }
+    }
+}
+
+impl CompileOptions {
+    /// The serialized `CompileOptionsProto`, provided that the options make sense where these devices exist.
+    pub(crate) fn encode(&self, device_ids: &[i64]) -> Result<Vec<u8>, Error> {
+        self.check(device_ids).map_err(|message| Error::refused("compile", message))?;
+        Ok(proto::CompileOptions::from(self).encode_to_vec())
+    }
+
+    fn check(&self, device_ids: &[i64]) -> Result<(), String> {
+        let (replicas, partitions, assigned) =
+            (self.num_replicas, self.num_partitions, &self.device_assignment);
+        if replicas == 0 || partitions == 0 {
+            return Err(format!("{replicas} replicas of {partitions} partitions were asked for"));
+        }
+        let needed = replicas.saturating_mul(partitions);
+        if needed > device_ids.len() {
+            return Err(format!(
+                "{replicas} replicas × {partitions} partitions need {needed} devices, there are {}",
+                device_ids.len()
+            ));
+        }
+        if !assigned.is_empty() && assigned.len() != needed {
+            return Err(format!(
+                "{replicas} replicas × {partitions} partitions need {needed} devices, {} are assigned",
+                assigned.len()
+            ));
+        }
+        let known: HashSet<i64> = device_ids.iter().copied().collect();
+        let mut seen = HashSet::new();
+        for &id in assigned {
+            if !known.contains(&id) {
+                return Err(format!("device {id} is assigned and does not exist"));
+            }
+            if !seen.insert(id) {
+                return Err(format!("device {id} is assigned twice"));
+            }
+        }
+        let mut seen = HashSet::new();
+        match self.env_option_overrides.iter().find(|(name, _)| !seen.insert(name)) {
+            Some((name, _)) => Err(format!("the compiler flag {name} is given twice")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The parts that are used of XLA's `compile_options.proto` and `xla_data.proto`, under the names used there.
+mod proto {
+    use std::collections::BTreeMap;
+
+    use super::OptionValue;
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct CompileOptions {
+        #[prost(message, optional, tag = "3")]
+        pub(super) executable_build_options: Option<ExecutableBuildOptions>,
+        #[prost(btree_map = "string, message", tag = "7")]
+        pub(super) env_option_overrides: BTreeMap<String, OptionOverride>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct ExecutableBuildOptions {
+        #[prost(int64, tag = "1")]
+        pub(super) device_ordinal: i64,
+        #[prost(int64, tag = "4")]
+        pub(super) num_replicas: i64,
+        #[prost(int64, tag = "5")]
+        pub(super) num_partitions: i64,
+        #[prost(bool, tag = "6")]
+        pub(super) use_spmd_partitioning: bool,
+        #[prost(message, optional, tag = "9")]
+        pub(super) device_assignment: Option<DeviceAssignment>,
+        #[prost(bool, repeated, tag = "12")]
+        pub(super) allow_spmd_sharding_propagation_to_output: Vec<bool>,
+        #[prost(bool, repeated, tag = "18")]
+        pub(super) allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
+        #[prost(bool, tag = "19")]
+        pub(super) use_shardy_partitioner: bool,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct DeviceAssignment {
+        #[prost(int32, tag = "1")]
+        pub(super) replica_count: i32,
+        #[prost(int32, tag = "2")]
+        pub(super) computation_count: i32,
+        #[prost(message, repeated, tag = "3")]
+        pub(super) computation_devices: Vec<ComputationDevice>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct ComputationDevice {
+        #[prost(int64, repeated, tag = "1")]
+        pub(super) replica_device_ids: Vec<i64>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct OptionOverride {
+        #[prost(oneof = "Value", tags = "1, 2, 3, 4")]
+        pub(super) value: Option<Value>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub(super) enum Value {
+        #[prost(string, tag = "1")]
+        String(String),
+        #[prost(bool, tag = "2")]
+        Bool(bool),
+        #[prost(int64, tag = "3")]
+        Int(i64),
+        #[prost(double, tag = "4")]
+        Float(f64),
+    }
+
+    impl From<&super::CompileOptions> for CompileOptions {
+        fn from(options: &super::CompileOptions) -> CompileOptions {
+            let overrides = options.env_option_overrides.iter();
+            let build = ExecutableBuildOptions {
+                // Unset: the device assignment says where the program runs.
+                device_ordinal: -1,
+                num_replicas: options.num_replicas as i64,
+                num_partitions: options.num_partitions as i64,
+                use_spmd_partitioning: options.use_spmd_partitioning,
+                device_assignment: device_assignment(options),
+                allow_spmd_sharding_propagation_to_output: options
+                    .allow_spmd_sharding_propagation_to_output
+                    .clone(),
+                allow_spmd_sharding_propagation_to_parameters: options
+                    .allow_spmd_sharding_propagation_to_parameters
+                    .clone(),
+                use_shardy_partitioner: options.use_shardy_partitioner,
+            };
+            CompileOptions {
+                executable_build_options: Some(build),
+                env_option_overrides: overrides.map(|(name, value)| (name.clone(), value.into())).collect(),
+            }
+        }
+    }
+
+    /// The ids are listed per partition here, and per replica in the options.
+    fn device_assignment(options: &super::CompileOptions) -> Option<DeviceAssignment> {
+        let ids = &options.device_assignment;
+        let of_partition = |partition| ComputationDevice {
+            replica_device_ids: ids.iter().skip(partition).step_by(options.num_partitions).copied().collect(),
+        };
+        (!ids.is_empty()).then(|| DeviceAssignment {
+            replica_count: options.num_replicas as i32,
+            computation_count: options.num_partitions as i32,
+            computation_devices: (0..options.num_partitions).map(of_partition).collect(),
+        })
+    }
+
+    impl From<&OptionValue> for OptionOverride {
+        fn from(value: &OptionValue) -> OptionOverride {
+            let value = match value {
+                OptionValue::String(value) => Value::String(value.clone()),
+                OptionValue::Bool(value) => Value::Bool(*value),
+                OptionValue::Int(value) => Value::Int(*value),
+                OptionValue::Float(value) => Value::Float(*value),
+            };
+            OptionOverride { value: Some(value) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(options: CompileOptions) -> String {
+        options.encode(&[0, 1, 2, 3]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_right_is_refused() {
+        let options = CompileOptions::default();
+        let cases = [
+            (
+                CompileOptions { num_partitions: 0, ..options.clone() },
+                "refused: compile: 1 replicas of 0 partitions were asked for",
+            ),
+            (
+                CompileOptions { num_partitions: 8, ..options.clone() },
+                "refused: compile: 1 replicas × 8 partitions need 8 devices, there are 4",
+            ),
+            (
+                CompileOptions { num_partitions: 2, device_assignment: vec![1], ..options.clone() },
+                "refused: compile: 1 replicas × 2 partitions need 2 devices, 1 are assigned",
+            ),
+            (
+                CompileOptions { device_assignment: vec![4], ..options.clone() },
+                "refused: compile: device 4 is assigned and does not exist",
+            ),
+            (
+                CompileOptions { num_replicas: 2, device_assignment: vec![3, 3], ..options.clone() },
+                "refused: compile: device 3 is assigned twice",
+            ),
+            (
+                CompileOptions {
+                    env_option_overrides: vec![
+                        ("xla_dump_to".into(), OptionValue::String("a".into())),
+                        ("xla_dump_to".into(), OptionValue::String("b".into())),
+                    ],
+                    ..options
+                },
+                "refused: compile: the compiler flag xla_dump_to is given twice",
+            ),
+        ];
+        for (options, expected) in cases {
+            assert_eq!(refusal(options), expected);
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_proto() {
+        let options = CompileOptions {
+            num_replicas: 2,
+            num_partitions: 2,
+            use_spmd_partitioning: false,
+            device_assignment: vec![3, 1, 2, 0],
+            allow_spmd_sharding_propagation_to_output: vec![true],
+            env_option_overrides: vec![("f".into(), OptionValue::Int(5))],
+            ..CompileOptions::default()
+        };
+        let minus_one = [0xff; 9];
+        let mut build = vec![1 << 3];
+        build.extend(minus_one);
+        build.extend([1, 4 << 3, 2, 5 << 3, 2]);
+        // Replicas are the inner lists: partition 0 runs on devices 3 and 2, partition 1 on 1 and 0.
+        let assignment = [1 << 3, 2, 2 << 3, 2, 26, 4, 10, 2, 3, 2, 26, 4, 10, 2, 1, 0];
+        build.extend([9 << 3 | 2, assignment.len() as u8]);
+        build.extend(assignment);
+        build.extend([12 << 3 | 2, 1, 1]);
+        build.extend([0x98, 1, 1]);
+        let mut expected = vec![3 << 3 | 2, build.len() as u8];
+        expected.extend(build);
+        expected.extend([7 << 3 | 2, 7, 10, 1, b'f', 18, 2, 3 << 3, 5]);
+        assert_eq!(options.encode(&[0, 1, 2, 3]).unwrap(), expected);
+    }
+}

@@ -1,0 +1,177 @@
+use std::ffi::CStr;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use shardwright_pjrt_sys::{self as sys, Struct};
+
+use crate::api::Api;
+use crate::error::{Error, ErrorKind, if_implemented};
+use crate::named_value::{self, Attributes};
+
+const ENTRY_POINT: &CStr = c"GetPjrtApi";
+
+/// A PJRT plugin: a shared library with a compiler and a runtime for some kind of device.
+///
+/// A plugin is initialized once and stays loaded until the process ends, because plugins start threads and
+/// install handlers that do not survive unloading. Clones are cheap and are the same plugin.
+#[derive(Clone)]
+pub struct Plugin(Arc<Inner>);
+
+struct Inner {
+    api: Api,
+    path: PathBuf,
+}
+
+/// The plugins of this process. What they are is a fact about the process, hence the global.
+static LOADED: Mutex<Vec<Plugin>> = Mutex::new(Vec::new());
+
+impl Plugin {
+    /// Loads and initializes the plugin at `path`; a plugin that is loaded already is returned as it is.
+    ///
+    /// The file's symbols stay private to it, so that several plugins, each with its own copy of XLA, can live
+    /// in one process. Loading runs the library's own start-up code: the path decides what this process trusts.
+    pub fn load(path: &Path) -> Result<Plugin, Error> {
+        let path = resolve(path)?;
+        // SAFETY: start-up code of a library can do anything, and the caller chose to run it.
+        let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
+        let library = library.map_err(|error| loader_error(&path, &error.to_string()))?;
+
+        type GetPjrtApi = unsafe extern "C" fn() -> *mut sys::PJRT_Api;
+        // SAFETY: a symbol of this name is, by the definition of a PJRT plugin, a function of this type.
+        let entry = unsafe { library.get::<GetPjrtApi>(ENTRY_POINT) }.map_err(|error| {
+            Error::new(ErrorKind::NoEntryPoint, path.display().to_string(), error.to_string())
+        })?;
+        // SAFETY: the function takes nothing and may be called at any time.
+        let table = unsafe { entry() };
+        std::mem::forget(library);
+        // SAFETY: the table is the plugin's own, and the plugin is never unloaded.
+        unsafe { Plugin::from_table(&path, table) }
+    }
+
+    /// # Safety
+    ///
+    /// `table` is null or a plugin's function table, valid for ever.
+    pub(crate) unsafe fn from_table(path: &Path, table: *mut sys::PJRT_Api) -> Result<Plugin, Error> {
+        let error = |kind, message: String| Error::new(kind, path.display().to_string(), message);
+        let table = NonNull::new(table)
+            .ok_or_else(|| error(ErrorKind::NoApi, "GetPjrtApi returned null".to_owned()))?;
+
+        // SAFETY: the size comes first in every version of the table.
+        let size = unsafe { (&raw const (*table.as_ptr()).struct_size).read() };
+        if size < offset_of!(sys::PJRT_Api, PJRT_Error_Destroy) {
+            let message = format!("its function table has {size} bytes, too few to state a version");
+            return Err(error(ErrorKind::IncompatibleApi, message));
+        }
+        // SAFETY: the table is a plugin's and, as just checked, states its version.
+        let api = unsafe { Api::new(table) };
+        let (major, minor) = api.version();
+        let ours = sys::PJRT_API_MAJOR as i32;
+        if major != ours {
+            let message = format!(
+                "its PJRT API is {major}.{minor}, this program's is {ours}.{}, and major versions do not mix",
+                sys::PJRT_API_MINOR
+            );
+            return Err(error(ErrorKind::IncompatibleApi, message));
+        }
+
+        // Held during initialization, so that a second thread neither repeats nor overtakes it. No code panics
+        // in here that could leave the list half-changed.
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plugin) = loaded.iter().find(|plugin| plugin.api() == api) {
+            return Ok(plugin.clone());
+        }
+        // SAFETY: the struct holds no pointer but the null one for extensions.
+        unsafe { api.call(sys::PJRT_Plugin_Initialize_Args::new())? };
+        let plugin = Plugin(Arc::new(Inner { api, path: path.to_owned() }));
+        loaded.push(plugin.clone());
+        Ok(plugin)
+    }
+
+    /// The file, with symbolic links resolved.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Major and minor version of the PJRT API that the plugin was built with.
+    pub fn api_version(&self) -> (i32, i32) {
+        self.0.api.version()
+    }
+
+    /// What the plugin says of itself, such as `stablehlo_current_version`; nothing if it has no such function.
+    pub fn attributes(&self) -> Result<Attributes, Error> {
+        // SAFETY: the struct holds no pointer but the null one for extensions.
+        let result = unsafe { self.0.api.call(sys::PJRT_Plugin_Attributes_Args::new()) };
+        let Some(args) = if_implemented(result)? else { return Ok(Attributes::new()) };
+        // SAFETY: the attributes live as long as the process.
+        Ok(unsafe { named_value::from_raw(args.attributes, args.num_attributes) })
+    }
+
+    pub(crate) fn api(&self) -> Api {
+        self.0.api
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = self.api_version();
+        write!(f, "Plugin({}, PJRT API {major}.{minor})", self.path().display())
+    }
+}
+
+/// The path without symbolic links, of a file that can be a library of this machine.
+///
+/// The loader says "no such file" of a library for another processor, and of what it cannot read at all little
+/// more, so the file is looked at first.
+fn resolve(path: &Path) -> Result<PathBuf, Error> {
+    let error = |kind, message: &str| Error::new(kind, path.display().to_string(), message);
+    let io_error = |e: std::io::Error| {
+        let kind = match e.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::PluginNotFound,
+            _ => ErrorKind::LoaderRefused,
+        };
+        error(kind, &e.to_string())
+    };
+    let resolved = path.canonicalize().map_err(io_error)?;
+    if resolved.is_dir() {
+        return Err(error(ErrorKind::PluginIsFolder, "the path of the library in it is needed"));
+    }
+    if cfg!(target_os = "linux") {
+        let mut head = Vec::new();
+        File::open(&resolved).and_then(|file| file.take(20).read_to_end(&mut head)).map_err(io_error)?;
+        let Some(machine) = elf_machine(&head) else {
+            return Err(error(ErrorKind::NotALibrary, "the file does not begin as ELF files do"));
+        };
+        let ours = match std::env::consts::ARCH {
+            "x86_64" => 62,
+            "aarch64" => 183,
+            _ => machine,
+        };
+        if machine != ours {
+            let message = format!("the file is for ELF machine {machine}, this program for {ours}");
+            return Err(error(ErrorKind::OtherArchitecture, &message));
+        }
+    }
+    Ok(resolved)
+}
+
+/// The processor that an ELF file is for, by its number in the file's header.
+fn elf_machine(head: &[u8]) -> Option<u16> {
+    let big_endian = *head.get(5)? == 2;
+    let machine = [*head.get(18)?, *head.get(19)?];
+    let number = if big_endian { u16::from_be_bytes(machine) } else { u16::from_le_bytes(machine) };
+    head.starts_with(b"\x7fELF").then_some(number)
+}
+
+/// The loader's complaint, told apart by whether it is about the plugin or about a library that the plugin needs.
+fn loader_error(path: &Path, reason: &str) -> Error {
+    let about_dependency =
+        reason.contains("cannot open shared object file") || reason.contains("Library not loaded");
+    let kind = if about_dependency { ErrorKind::MissingDependency } else { ErrorKind::LoaderRefused };
+    Error::new(kind, path.display().to_string(), reason)
+}

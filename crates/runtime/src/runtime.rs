@@ -1,0 +1,116 @@
+use std::path::Path;
+
+use shardwright_mesh::{AbstractMesh, Mesh};
+use shardwright_partition::ShardedModule;
+use shardwright_pjrt::{
+    Client, ClientOptions, CompileOptions, Device, ErrorKind, Plugin, ProgramFormat, StatusCode,
+};
+
+use crate::error::Problem;
+use crate::{Program, RuntimeError};
+
+/// A plugin that was opened, with the devices that it drives. Cheap to clone.
+#[derive(Clone)]
+pub struct Runtime {
+    client: Client,
+}
+
+/// How a plugin is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeOptions {
+    /// How many virtual devices a CPU plugin is to have; other plugins have the devices that there are.
+    pub cpu_devices: Option<usize>,
+}
+
+impl RuntimeOptions {
+    /// Options for a CPU plugin with this many virtual devices.
+    pub fn cpu_devices(count: usize) -> RuntimeOptions {
+        RuntimeOptions { cpu_devices: Some(count) }
+    }
+}
+
+impl Runtime {
+    /// Loads the plugin in this file and opens its devices.
+    ///
+    /// # Errors
+    /// When the file is no plugin that this library can use, or the plugin finds no devices.
+    pub fn new(plugin: &Path, options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
+        let plugin = Plugin::load(plugin)?;
+        let none = ClientOptions::default();
+        let client = match options.cpu_devices {
+            None => Client::new(&plugin, &none)?,
+            Some(count) => {
+                const COUNT: &str = "cpu_device_count";
+                let count = i64::try_from(count).unwrap_or(i64::MAX);
+                match Client::new(&plugin, &none.clone().with(COUNT, count)) {
+                    // Only CPU plugins know the option; which plugins those are, their files do not tell.
+                    Err(e)
+                        if e.kind() == ErrorKind::Status(StatusCode::InvalidArgument)
+                            && e.message().contains(COUNT) =>
+                    {
+                        Client::new(&plugin, &none)?
+                    }
+                    result => result?,
+                }
+            }
+        };
+        Ok(Runtime { client })
+    }
+
+    /// The plugin's client, for what this crate has no words for.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The name of the platform: `cpu`, `tpu`.
+    pub fn platform(&self) -> &str {
+        self.client.platform_name()
+    }
+
+    /// The devices that this process drives, in the plugin's order.
+    pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.client.addressable_devices()
+    }
+
+    /// All devices as a mesh, in the plugin's order. In `text`, such as `data=2,fsdp=-1`, the size of one axis may be
+    /// left to be worked out.
+    ///
+    /// # Errors
+    /// When the text is no mesh, or one of another number of devices than there are.
+    pub fn mesh(&self, text: &str) -> Result<Mesh, RuntimeError> {
+        let platform = || self.platform().to_owned();
+        let wrong = |source| Problem::Mesh { platform: platform(), source };
+        let ids: Vec<usize> = self.devices().filter_map(|d| usize::try_from(d.id()).ok()).collect();
+        let shape = AbstractMesh::parse_for(text, ids.len()).map_err(wrong)?;
+        Ok(Mesh::new(shape, ids).map_err(wrong)?)
+    }
+
+    /// Compiles a program for the devices of a mesh, which has to be of the program's shape: partition `p` runs on the
+    /// `p`-th device.
+    ///
+    /// # Errors
+    /// When the mesh does not fit, or the compiler refuses the program.
+    pub fn compile(&self, module: &ShardedModule, mesh: &Mesh) -> Result<Program, RuntimeError> {
+        Program::check_mesh(module, mesh)?;
+        self.device_order(mesh)?;
+        let options = CompileOptions {
+            num_partitions: mesh.shape().size(),
+            device_assignment: mesh.device_ids().iter().filter_map(|&id| i64::try_from(id).ok()).collect(),
+            ..CompileOptions::default()
+        };
+        let text = module.stablehlo_text();
+        let loaded = self.client.compile(text.as_bytes(), ProgramFormat::Mlir, &options)?;
+        Ok(Program::new(loaded, module, mesh))
+    }
+
+    /// The devices of a mesh, in the order of its partitions.
+    pub(crate) fn device_order<'r>(&'r self, mesh: &Mesh) -> Result<Vec<&'r Device>, RuntimeError> {
+        let device = |&id: &usize| {
+            let found = i64::try_from(id).ok().and_then(|id| self.client.device(id));
+            let missing = || Problem::NoSuchDevice { id, count: self.devices().count() };
+            found.filter(|d| d.is_addressable()).ok_or_else(|| missing().into())
+        };
+        mesh.device_ids().iter().map(device).collect()
+    }
+}
