@@ -34,6 +34,7 @@
 
 mod gradient;
 mod graph;
+pub mod random;
 mod rules;
 
 pub use graph::{Graph, GraphError};

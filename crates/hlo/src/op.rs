@@ -213,6 +213,8 @@ pub enum Role {
         /// Index into [`Module::arguments`](crate::Module::arguments).
         parameter: usize,
     },
+    /// An argument or output, next to the form in which it is stored.
+    Stored,
 }
 
 impl Op {

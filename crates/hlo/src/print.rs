@@ -96,8 +96,9 @@ impl Printer<'_> {
 
     fn instruction(&mut self, out: &mut String, instruction: &Instruction) -> fmt::Result {
         let Instruction { op, operands, results, location } = instruction;
-        let pinned = self.shardings.and_then(|s| s.values.get(results.first()?));
-        if matches!(op, Op::Boundary(_)) && pinned.is_none() {
+        let is_boundary = matches!(op, Op::Boundary(_));
+        let pinned = self.shardings.and_then(|s| s.values.get(results.first()?)).filter(|_| is_boundary);
+        if is_boundary && pinned.is_none() {
             self.names[results[0].index()] = self.names[operands[0].index()].clone();
             return Ok(());
         }

@@ -34,6 +34,7 @@ mod config;
 mod plan;
 mod report;
 mod shard;
+mod storage;
 mod wrap;
 
 pub use config::{

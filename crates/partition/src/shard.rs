@@ -6,6 +6,7 @@ use shardwright_hlo::{Module, Op, Role, Shardings, UnitId, ValueId, VerifiedModu
 use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
 use thiserror::Error;
 
+use crate::storage::with_padded_storage;
 use crate::{ShardingPlan, Strategy, WrapPolicy};
 
 /// A program all of whose arguments and outputs are pinned to shards of one mesh.
@@ -149,9 +150,10 @@ impl ShardedModule {
         &self.shardings.outputs[&index]
     }
 
-    /// The program as StableHLO text with `sdy` shardings.
+    /// The program as StableHLO text with `sdy` shardings, over arguments and outputs that are padded to equal shards.
     pub fn stablehlo_text(&self) -> String {
-        print(&self.module, Some(&self.shardings))
+        let (module, shardings) = with_padded_storage(&self.module, &self.shardings);
+        print(&module, Some(&shardings))
     }
 }
 
@@ -193,6 +195,7 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
             }
             Role::Activation => continue,
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
+            Role::Stored => continue,
         };
         pinned.insert(value, sharding);
     }

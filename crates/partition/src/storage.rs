@@ -1,0 +1,138 @@
+//! Padded storage.
+//!
+//! Compilers take and give arrays in equal shards only: an argument whose dim does not divide would silently be whole
+//! on every device. So such arrays are stored padded, and the program cuts the padding off what it is given and puts
+//! it on what it gives back. Each device keeps `⌈size / shards⌉` of such a dim, as an
+//! [uneven sharding](shardwright_mesh::NamedSharding::shard_shape) has it, and neither step moves data.
+
+use std::collections::BTreeMap;
+
+use shardwright_hlo::{Instruction, Location, Module, Op, Role, Shardings, SliceBounds, ValueId};
+use shardwright_mesh::NamedSharding;
+use shardwright_tensor::{HostArray, Shape, TensorType};
+
+/// The program over padded arguments and outputs, and its shardings.
+pub(crate) fn with_padded_storage(module: &Module, shardings: &Shardings) -> (Module, Shardings) {
+    let mut storage = Storage { module: module.clone(), values: shardings.values.clone() };
+    let prologue = storage.cut_arguments();
+    for unit in &mut storage.module.units {
+        unit.instructions.start += prologue.len();
+        unit.instructions.end += prologue.len();
+    }
+    storage.module.instructions.splice(0..0, prologue);
+    storage.pad_outputs(&shardings.outputs);
+    let shardings = Shardings { values: storage.values, ..shardings.clone() };
+    (storage.module, shardings)
+}
+
+struct Storage {
+    module: Module,
+    values: BTreeMap<ValueId, NamedSharding>,
+}
+
+impl Storage {
+    /// Gives each uneven argument a padded value; what turns that into the old one.
+    fn cut_arguments(&mut self) -> Vec<Instruction> {
+        let mut prologue = Vec::new();
+        for index in 0..self.module.arguments.len() {
+            let value = self.module.arguments[index].value;
+            let Some(sharding) = self.values.get(&value).cloned() else { continue };
+            let ty = self.module.ty(value).clone();
+            let Some(padded) = padded_type(&ty, &sharding) else { continue };
+            let (stored, cut) = (self.value(padded), self.value(ty.clone()));
+            let bounds = SliceBounds {
+                starts: vec![0; ty.rank()],
+                limits: ty.dims().to_vec(),
+                strides: vec![1; ty.rank()],
+            };
+            prologue.push(instruction(Op::Slice(bounds), &[stored], cut));
+            prologue.push(instruction(Op::Boundary(Role::Stored), &[cut], value));
+            self.module.arguments[index].value = stored;
+            self.values.insert(stored, sharding);
+        }
+        prologue
+    }
+
+    fn pad_outputs(&mut self, shardings: &BTreeMap<usize, NamedSharding>) {
+        for (&index, sharding) in shardings {
+            let value = self.module.outputs[index].value;
+            let ty = self.module.ty(value).clone();
+            let Some(padded) = padded_type(&ty, sharding) else { continue };
+            let pinned = self.value(ty.clone());
+            self.values.insert(pinned, sharding.clone());
+            let zero = self.value(TensorType::scalar(ty.dtype));
+            let high = padded.dims().iter().zip(ty.dims()).map(|(p, d)| as_i64(p - d)).collect();
+            let pad = Op::Pad { low: vec![0; ty.rank()], high, interior: vec![0; ty.rank()] };
+            let stored = self.value(padded);
+            let constant = HostArray::zeros(TensorType::scalar(ty.dtype));
+            self.module.instructions.extend([
+                instruction(Op::Boundary(Role::Stored), &[value], pinned),
+                instruction(Op::Constant(constant), &[], zero),
+                instruction(pad, &[pinned, zero], stored),
+            ]);
+            self.module.outputs[index].value = stored;
+        }
+    }
+
+    fn value(&mut self, ty: TensorType) -> ValueId {
+        let id = u32::try_from(self.module.values.len()).expect("a program has fewer than 2^32 values");
+        self.module.values.push(ty);
+        ValueId(id)
+    }
+}
+
+/// The type of the array that equal shards make up, where that is not the array itself.
+fn padded_type(ty: &TensorType, sharding: &NamedSharding) -> Option<TensorType> {
+    let shards = sharding.shards_per_dim();
+    let sizes = ty.dims().iter().zip(&shards);
+    let dims: Vec<usize> = sizes.map(|(&size, &n)| size.next_multiple_of(n)).collect();
+    // What cannot be addressed is left to fail where it is placed.
+    let shape = Shape::new(dims).ok()?;
+    (shape != ty.shape).then_some(TensorType { dtype: ty.dtype, shape })
+}
+
+fn instruction(op: Op, operands: &[ValueId], result: ValueId) -> Instruction {
+    Instruction { op, operands: operands.to_vec(), results: vec![result], location: Location::default() }
+}
+
+fn as_i64(n: usize) -> i64 {
+    i64::try_from(n).expect("a size that can be addressed fits")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use shardwright_hlo::{ArgumentKind, Unary, verify};
+    use shardwright_mesh::AbstractMesh;
+    use shardwright_tensor::DType;
+
+    use crate::ShardedModule;
+
+    use super::*;
+
+    #[test]
+    fn uneven_arguments_and_outputs_are_stored_padded() {
+        let f32 = |dims: &[usize]| TensorType::new(DType::F32, dims).unwrap();
+        let mut m = Module::new("m");
+        let x = m.add_argument_of_kind("x", f32(&[13, 3]), ArgumentKind::Parameter);
+        m.add_argument("even", f32(&[16]));
+        let y = m.push(Op::Unary(Unary::Negate), &[x]).unwrap()[0];
+        m.add_donated_output("x", y, 0);
+        let mesh = AbstractMesh::parse("fsdp=8").unwrap();
+        let on = |spec: &str| NamedSharding::new(&mesh, spec.parse().unwrap()).unwrap();
+        let arguments = vec![on("(fsdp, -)"), on("(fsdp)")];
+        let sharded =
+            ShardedModule::new(verify(m).unwrap(), &mesh, arguments, vec![on("(fsdp, -)")]).unwrap();
+        let text = sharded.stablehlo_text();
+        let body: Vec<&str> = text.lines().skip(3).take_while(|l| !l.contains("return")).collect();
+        expect![[r#"
+            %0 = stablehlo.slice %arg0 [0:13, 0:3] : (tensor<16x3xf32>) -> tensor<13x3xf32>
+            %1 = sdy.sharding_constraint %0 <@mesh, [{"fsdp"}, {}]> : tensor<13x3xf32>
+            %2 = stablehlo.negate %1 : tensor<13x3xf32>
+            %3 = sdy.sharding_constraint %2 <@mesh, [{"fsdp"}, {}]> : tensor<13x3xf32>
+            %4 = stablehlo.constant dense<0.0e0> : tensor<f32>
+            %5 = stablehlo.pad %3, %4, low = [0, 0], high = [3, 0], interior = [0, 0] : (tensor<13x3xf32>, tensor<f32>) -> tensor<16x3xf32>"#]]
+        .assert_eq(&body.iter().map(|l| l.trim()).collect::<Vec<_>>().join("\n"));
+        assert_eq!(sharded.module().ty(sharded.module().arguments[0].value).dims(), [13, 3]);
+    }
+}
