@@ -120,6 +120,17 @@ impl Blocks {
         Ok(blocks)
     }
 
+    /// The first blocks, at most this many but at least one.
+    #[must_use]
+    pub fn take(self, most: usize) -> Blocks {
+        let kept = most.clamp(1, self.num_blocks()) * self.block_size;
+        if kept == self.ids.len() {
+            return self;
+        }
+        let total_tokens = self.total_tokens - (self.ids.len() - kept);
+        Blocks { ids: Arc::new(self.ids[..kept].to_vec()), total_tokens, ..self }
+    }
+
     /// How many blocks there are, at least one.
     pub fn num_blocks(&self) -> usize {
         self.ids.len() / self.block_size

@@ -41,7 +41,7 @@ pub use config::{
     FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, Notice, ShardingRequest, StateDictType, Strategy,
     StrategyError, UnknownKeys, WrapConfig,
 };
-pub use plan::{DimRule, PlanError, PlanOptions, PlannedArgument, ShardingPlan};
+pub use plan::{DimRule, PlanError, PlanOptions, PlannedArgument, ShardingPlan, data_axes};
 pub use report::{Bytes, CollectiveSummary};
 pub use shard::{ShardError, ShardedModule};
 pub use wrap::{ModelModule, WrapError, WrapPolicy};

@@ -230,7 +230,7 @@ impl PlannedArgument {
 }
 
 /// The axes that batches are split over: all but `tensor`, over which every device sees the same examples.
-pub(crate) fn data_axes(mesh: &AbstractMesh) -> impl Iterator<Item = &AxisName> {
+pub fn data_axes(mesh: &AbstractMesh) -> impl Iterator<Item = &AxisName> {
     mesh.axis_names().filter(|name| name.as_str() != "tensor")
 }
 

@@ -163,22 +163,22 @@ impl Executable {
 
     /// The program as the compiler left it, partitioned and scheduled.
     pub fn optimized_program(&self) -> Result<OptimizedProgram, Error> {
-        let mut program = sys::PJRT_Program::new();
-        let args = sys::PJRT_Executable_OptimizedProgram_Args {
-            executable: self.handle.raw(),
-            program: &mut program,
-            ..Struct::new()
+        let ask = |program: &mut sys::PJRT_Program| {
+            let executable = self.handle.raw();
+            let args = sys::PJRT_Executable_OptimizedProgram_Args { executable, program, ..Struct::new() };
+            // SAFETY: executable and program are alive, and the program's code is null, which asks for its size,
+            // or has the size that was the answer.
+            unsafe { self.handle.api().call(args) }
         };
-        // The first call, without memory for the code, asks for its size; the second fills the memory.
-        // SAFETY: executable and program are alive, and the code has the size that the plugin asked for.
-        unsafe {
-            self.handle.api().call(args)?;
-            let mut code = vec![0u8; program.code_size];
-            program.code = code.as_mut_ptr().cast();
-            self.handle.api().call(args)?;
-            code.truncate(program.code_size);
-            Ok(OptimizedProgram { format: string(program.format, program.format_size), code })
-        }
+        let mut program = sys::PJRT_Program::new();
+        ask(&mut program)?;
+        let mut code = vec![0u8; program.code_size];
+        program.code = code.as_mut_ptr().cast();
+        ask(&mut program)?;
+        code.truncate(program.code_size);
+        // SAFETY: the format's name belongs to the plugin and lives as long as the executable.
+        let format = unsafe { string(program.format, program.format_size) };
+        Ok(OptimizedProgram { format, code })
     }
 
     /// What the program needs of each device's memory.
@@ -213,13 +213,14 @@ impl Executable {
         }
     }
 
-    /// The same for the same program, options and compiler.
-    pub fn fingerprint(&self) -> Result<String, Error> {
+    /// The same bytes for the same program, options and compiler. They need not be text.
+    pub fn fingerprint(&self) -> Result<Vec<u8>, Error> {
         let args = sys::PJRT_Executable_Fingerprint_Args { executable: self.handle.raw(), ..Struct::new() };
         // SAFETY: the executable is alive, and so is its fingerprint, which is copied.
         unsafe {
             let args = self.handle.api().call(args)?;
-            Ok(string(args.executable_fingerprint, args.executable_fingerprint_size))
+            let bytes = args.executable_fingerprint.cast::<u8>();
+            Ok(slice(bytes, args.executable_fingerprint_size).to_vec())
         }
     }
 

@@ -1,3 +1,4 @@
+use std::error::Error as _;
 use std::ffi::CStr;
 use std::fmt;
 use std::fs::File;
@@ -40,12 +41,12 @@ impl Plugin {
         let path = resolve(path)?;
         // SAFETY: start-up code of a library can do anything, and the caller chose to run it.
         let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
-        let library = library.map_err(|error| loader_error(&path, &error.to_string()))?;
+        let library = library.map_err(|error| loader_error(&path, &in_loaders_words(&error)))?;
 
         type GetPjrtApi = unsafe extern "C" fn() -> *mut sys::PJRT_Api;
         // SAFETY: a symbol of this name is, by the definition of a PJRT plugin, a function of this type.
         let entry = unsafe { library.get::<GetPjrtApi>(ENTRY_POINT) }.map_err(|error| {
-            Error::new(ErrorKind::NoEntryPoint, path.display().to_string(), error.to_string())
+            Error::new(ErrorKind::NoEntryPoint, path.display().to_string(), in_loaders_words(&error))
         })?;
         // SAFETY: the function takes nothing and may be called at any time.
         let table = unsafe { entry() };
@@ -169,9 +170,17 @@ fn elf_machine(head: &[u8]) -> Option<u16> {
 }
 
 /// The loader's complaint, told apart by whether it is about the plugin or about a library that the plugin needs.
+///
+/// The plugin itself was found and looked at, so a file that cannot be opened is another one.
 fn loader_error(path: &Path, reason: &str) -> Error {
-    let about_dependency =
-        reason.contains("cannot open shared object file") || reason.contains("Library not loaded");
-    let kind = if about_dependency { ErrorKind::MissingDependency } else { ErrorKind::LoaderRefused };
+    let dependency = ["cannot open shared object file", "Library not loaded"];
+    let kind = match dependency.iter().any(|words| reason.contains(words)) {
+        true => ErrorKind::MissingDependency,
+        false => ErrorKind::LoaderRefused,
+    };
     Error::new(kind, path.display().to_string(), reason)
+}
+
+fn in_loaders_words(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| source.to_string())
 }

@@ -115,7 +115,8 @@ fake! {
         OK
     };
     PJRT_Event_Await = |_args: PJRT_Event_Await_Args| {
-        if let Some((address, size)) = state().copy_to.take() {
+        let pending = state().copy_to.take();
+        if let Some((address, size)) = pending {
             // SAFETY: this is what is tested: the memory stays until the event.
             unsafe { ptr::write_bytes(address as *mut u8, 1, size) };
             log("copied");

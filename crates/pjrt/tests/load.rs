@@ -78,9 +78,10 @@ fn a_dependency_that_is_missing() {
 
 #[test]
 fn an_undefined_symbol() {
-    let plugin = Folder::new();
-    let plugin_path = plugin.library("libplugin.so", "int f(void); int g(void) { return f(); }", &[]);
-    check(&plugin_path, ErrorKind::LoaderRefused, "f");
+    let folder = Folder::new();
+    let code = "int absent_function(void); int g(void) { return absent_function(); }";
+    let plugin = folder.library("libplugin.so", code, &[]);
+    check(&plugin, ErrorKind::LoaderRefused, "absent_function");
 }
 
 #[cfg(target_os = "linux")]

@@ -1,1 +1,39 @@
-//! Optimizers, schedules, the train step and its loop.
+//! Training: what a run is told, the train step as one sharded program, the loop around it, and what it leaves behind.
+//!
+//! ```text
+//! TrainConfig ──► prepare ──► Job ──► run ──► TrainResults and a folder with the model
+//!                  reads         compiles and trains
+//! ```
+//!
+//! [`prepare`] does everything that needs no device, so that what is wrong with files and settings is said before a
+//! plugin is even looked for. [`Job::run`] is the loop. Underneath, a [`TrainStep`] is one compiled program that takes
+//! a [`TrainState`] and a batch and gives the next state: the old one is moved in, and its memory used again.
+//!
+//! The numbers of a run do not depend on the mesh: initial weights are a function of the seed and the parameter's name,
+//! the order of the data one of the seed and the epoch.
+//!
+//! The crate prints nothing; an [`Observer`] is told what happens.
+#![forbid(unsafe_code)]
+
+mod adamw;
+mod config;
+mod error;
+mod event;
+mod job;
+mod results;
+mod save;
+mod schedule;
+mod state;
+mod step;
+
+pub use config::{
+    AdamWConfig, LossDenominator, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig,
+    Warmup,
+};
+pub use error::TrainError;
+pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};
+pub use job::{Job, prepare};
+pub use results::{LogRecord, TrainResults};
+pub use schedule::Schedule;
+pub use state::{TrainState, WeightSource};
+pub use step::{PendingMetrics, StepConfig, TrainStep};

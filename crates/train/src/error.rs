@@ -1,0 +1,113 @@
+use std::path::PathBuf;
+
+use shardwright_checkpoint::CheckpointError;
+use shardwright_data::DataError;
+use shardwright_graph::GraphError;
+use shardwright_hlo::VerifyErrors;
+use shardwright_model::ConfigError;
+use shardwright_partition::{PlanError, ShardError, WrapError};
+use shardwright_runtime::RuntimeError;
+use thiserror::Error;
+
+/// Why a run did not come to its end.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// A file or folder that cannot be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The output folder has files that would be mixed with the new ones.
+    #[error(
+        "the output folder {path} is not empty; choose another --output_dir, or pass --overwrite_output_dir"
+    )]
+    OutputNotEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The model's configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The text, the tokenizer, or what they make.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The weights, or what was to be saved.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The classes to wrap.
+    #[error(transparent)]
+    Wrap(#[from] WrapError),
+    /// The sharding plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Fully sharded training in which nothing would be sharded.
+    #[error(
+        "none of the {parameters} parameters can be split over the {devices} devices of mesh axis {axis}; pass --fsdp no_shard to train without sharding"
+    )]
+    NothingSharded {
+        /// How many parameters there are.
+        parameters: usize,
+        /// Size of the axis.
+        devices: usize,
+        /// The axis.
+        axis: String,
+    },
+    /// The compiler made a program that moves nothing between devices, though parameters are split.
+    #[error(
+        "the compiled train step has no collectives, though {split} parameters are split over mesh {mesh}: this is not FSDP"
+    )]
+    NoCollectives {
+        /// How many parameters are split.
+        split: usize,
+        /// The mesh.
+        mesh: String,
+    },
+    /// The train step cannot be written.
+    #[error("writing the train step: {0}")]
+    Graph(#[from] GraphError),
+    /// The train step is not a sound program.
+    #[error(transparent)]
+    Verify(#[from] VerifyErrors),
+    /// The plan does not fit the train step.
+    #[error(transparent)]
+    Shard(#[from] ShardError),
+    /// The plugin, its devices, or a program on them.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The run was asked to stop.
+    #[error("interrupted after {steps} of {total} steps; nothing was saved")]
+    Interrupted {
+        /// Steps that were taken.
+        steps: usize,
+        /// Steps that were planned.
+        total: usize,
+    },
+}
+
+impl TrainError {
+    /// Whether settings or files are at fault, rather than the run.
+    pub fn is_input(&self) -> bool {
+        match self {
+            TrainError::OutputNotEmpty { .. }
+            | TrainError::Config(_)
+            | TrainError::Data(_)
+            | TrainError::Checkpoint(_)
+            | TrainError::Wrap(_)
+            | TrainError::Plan(_)
+            | TrainError::NothingSharded { .. }
+            | TrainError::Io { .. } => true,
+            TrainError::Runtime(error) => error.kind() == shardwright_runtime::RuntimeErrorKind::Mesh,
+            TrainError::NoCollectives { .. }
+            | TrainError::Graph(_)
+            | TrainError::Verify(_)
+            | TrainError::Shard(_)
+            | TrainError::Interrupted { .. } => false,
+        }
+    }
+}

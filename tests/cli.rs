@@ -1,0 +1,739 @@
+//! What the command says to wrong arguments and files, and with which exit code.
+//!
+//! Every case runs the real binary with a plugin that does not exist: a complaint about anything else proves that it
+//! came before a plugin was looked for.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use expect_test::{Expect, expect};
+use tempfile::TempDir;
+
+/// A run file that is right.
+const RUN: &str = r#"{
+  "config_name": "config.json",
+  "train_file": "text.txt",
+  "output_dir": "out"
+}
+"#;
+
+/// A folder with the files that a run needs, as far as the command line looks at them.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        folder
+            .with("run.json", RUN)
+            .with("config.json", include_str!("../examples/quickstart/config.json"))
+            .with("text.txt", "some text\n")
+    }
+
+    fn with(self, name: &str, text: &str) -> Folder {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The command in this folder, untouched by the environment of the test.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shardwright"));
+        command.current_dir(self.path()).args(words).env("SHARDWRIGHT_CACHE_DIR", self.path().join("cache"));
+        for variable in ["SHARDWRIGHT_PLUGIN", "CPU_NUM_DEVICES", "XLA_USE_BF16"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// Runs `train` with the arguments and a plugin that does not exist.
+    fn train(&self, arguments: &str) -> Output {
+        let words = ["--plugin", "no-plugin", "train"];
+        self.command(&words).args(split(arguments)).output().unwrap()
+    }
+}
+
+/// The words of a line, apart at blanks that are not between single quotes.
+fn split(line: &str) -> Vec<String> {
+    let quoted = line.split('\'').enumerate().flat_map(|(idx, part)| match idx % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    });
+    quoted.collect()
+}
+
+/// Exit code and stderr.
+fn show(output: &Output) -> String {
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    format!("{stderr}exit code {}\n", output.status.code().unwrap())
+}
+
+/// Each line of arguments after the run file, and what comes of it.
+#[track_caller]
+fn check_flags(lines: &[&str], expect: Expect) {
+    let folder = Folder::new();
+    let show = |line: &&str| format!("> {line}\n{}", show(&folder.train(&format!("run.json {line}"))));
+    expect.assert_eq(&lines.iter().map(show).collect::<String>());
+}
+
+/// What comes of a run file with these members beside those of [`RUN`].
+#[track_caller]
+fn check_file(members: &[&str], expect: Expect) {
+    let show = |members: &&str| {
+        let text = RUN.replacen("{\n", &format!("{{\n  {members},\n"), 1);
+        format!("> {members}\n{}", show(&Folder::new().with("run.json", &text).train("run.json")))
+    };
+    expect.assert_eq(&members.iter().map(show).collect::<String>());
+}
+
+/// What comes of a run file of this text.
+#[track_caller]
+fn check_text(text: &str, expect: Expect) {
+    expect.assert_eq(&show(&Folder::new().with("run.json", text).train("run.json")));
+}
+
+/// These arguments and this run file are fine: the run gets as far as looking for its plugin. Gives what it notes.
+#[track_caller]
+fn check_fine(run: &str, arguments: &str, expect: Expect) {
+    let output = Folder::new().with("run.json", run).train(arguments);
+    let text = show(&output);
+    let (notes, error) = text.split_once("error: ").expect("the plugin does not exist");
+    assert!(error.starts_with("unknown plugin \"no-plugin\""), "{text}");
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    expect.assert_eq(notes);
+}
+
+#[test]
+fn flags_that_do_not_exist_are_named_with_the_nearest_one() {
+    check_flags(
+        &[
+            "--learning-rat 1",
+            "--batch_size 8",
+            "--quux",
+            "--per_device_eval_batch_size 8",
+            "--dataset_name wikitext",
+            "--deepspeed=ds.json",
+            "--offlin",
+            "-x",
+            "other.json",
+            "--learning_rate",
+        ],
+        expect![[r#"
+            > --learning-rat 1
+            error: flag --learning_rat is unknown; did you mean --learning_rate?
+            exit code 2
+            > --batch_size 8
+            error: flag --batch_size is unknown; did you mean --per_device_train_batch_size?
+            exit code 2
+            > --quux
+            error: flag --quux is unknown; `shardwright train --help` lists the settings
+            exit code 2
+            > --per_device_eval_batch_size 8
+            error: flag --per_device_eval_batch_size is Hugging Face's and not supported here yet
+            exit code 2
+            > --dataset_name wikitext
+            error: flag --dataset_name is Hugging Face's and not supported here yet; give files or folders of text with train_file
+            exit code 2
+            > --deepspeed=ds.json
+            error: flag --deepspeed is Hugging Face's and not supported here yet
+            exit code 2
+            > --offlin
+            error: flag --offlin is unknown; did you mean --offline?
+            exit code 2
+            > -x
+            error: flag -x is unknown
+            exit code 2
+            > other.json
+            error: argument other.json is one too many
+            hint: `shardwright train` takes one file; all other settings are flags
+            exit code 2
+            > --learning_rate
+            error: --learning_rate: a value must follow
+            exit code 2
+        "#]],
+    );
+}
+
+#[test]
+fn commands_that_do_not_exist_are_named_with_the_nearest_one() {
+    let folder = Folder::new();
+    let show =
+        |words: &[&str]| format!("> {}\n{}", words.join(" "), show(&folder.command(words).output().unwrap()));
+    expect![[r#"
+        > trian
+        error: command trian is unknown; did you mean train?
+        hint: `shardwright --help` lists the commands
+        exit code 2
+        > plugins fetsh
+        error: command fetsh is unknown; did you mean fetch?
+        hint: `shardwright --help` lists the commands
+        exit code 2
+        > devices --max_steps 3
+        error: flag --max_steps is a flag of `shardwright train`
+        exit code 2
+        > --cpu_devices 0 devices
+        error: --cpu_devices: expected a whole number of at least 1, found "0"
+        exit code 2
+        > devices --cpu-devices=many
+        error: --cpu_devices: expected a whole number of at least 1, found "many"
+        exit code 2
+    "#]]
+    .assert_eq(
+        &[
+            show(&["trian"]),
+            show(&["plugins", "fetsh"]),
+            show(&["devices", "--max_steps", "3"]),
+            show(&["--cpu_devices", "0", "devices"]),
+            show(&["devices", "--cpu-devices=many"]),
+        ]
+        .concat(),
+    );
+}
+
+#[test]
+fn values_out_of_range_are_named_with_what_is_wanted() {
+    check_flags(
+        &[
+            "--per_device_train_batch_size 0",
+            "--per-device-train-batch-size=-1",
+            "--block_size 1",
+            "--max_train_samples 0",
+            "--num_train_epochs 0",
+            "--max_steps 0",
+            "--learning_rate -1e-3",
+            "--learning_rate nan",
+            "--learning_rate fast",
+            "--weight_decay -0.1",
+            "--adam_beta1 1",
+            "--max_grad_norm inf",
+            "--warmup_ratio 1.5",
+            "--seed 1.5",
+            "--logging_steps 0",
+            "--min_shard_bytes -1",
+            "--output_dir ''",
+        ],
+        expect![[r#"
+            > --per_device_train_batch_size 0
+            error: --per_device_train_batch_size: expected a whole number of at least 1, found "0"
+            exit code 2
+            > --per-device-train-batch-size=-1
+            error: --per_device_train_batch_size: expected a whole number of at least 1, found "-1"
+            exit code 2
+            > --block_size 1
+            error: --block_size: expected a whole number of at least 2, found "1"
+            exit code 2
+            > --max_train_samples 0
+            error: --max_train_samples: expected a whole number of at least 1, found "0"
+            exit code 2
+            > --num_train_epochs 0
+            error: --num_train_epochs: expected a number above 0, found "0"
+            exit code 2
+            > --max_steps 0
+            error: --max_steps: expected a whole number of at least 1, or -1 for no limit, found "0"
+            exit code 2
+            > --learning_rate -1e-3
+            error: --learning_rate: expected a number of at least 0, found "-1e-3"
+            exit code 2
+            > --learning_rate nan
+            error: --learning_rate: expected a number of at least 0, found "nan"
+            exit code 2
+            > --learning_rate fast
+            error: --learning_rate: expected a number of at least 0, found "fast"
+            exit code 2
+            > --weight_decay -0.1
+            error: --weight_decay: expected a number of at least 0, found "-0.1"
+            exit code 2
+            > --adam_beta1 1
+            error: --adam_beta1: expected a number of at least 0 and below 1, found "1"
+            exit code 2
+            > --max_grad_norm inf
+            error: --max_grad_norm: expected a number of at least 0, found "inf"
+            exit code 2
+            > --warmup_ratio 1.5
+            error: --warmup_ratio: expected a number from 0 to 1, found "1.5"
+            exit code 2
+            > --seed 1.5
+            error: --seed: expected a whole number, found "1.5"
+            exit code 2
+            > --logging_steps 0
+            error: --logging_steps: expected a whole number of at least 1, found "0"
+            exit code 2
+            > --min_shard_bytes -1
+            error: --min_shard_bytes: expected a whole number, found "-1"
+            exit code 2
+            > --output_dir ''
+            error: --output_dir: expected a path, found ""
+            exit code 2
+        "#]],
+    );
+}
+
+#[test]
+fn truth_values_have_ten_spellings() {
+    check_flags(
+        &["--dataloader_drop_last maybe", "--overwrite_output_dir=", "--do_train 2"],
+        expect![[r#"
+            > --dataloader_drop_last maybe
+            error: --dataloader_drop_last: expected yes, no, true, false, t, f, y, n, 1 or 0, found "maybe"
+            exit code 2
+            > --overwrite_output_dir=
+            error: --overwrite_output_dir: expected yes, no, true, false, t, f, y, n, 1 or 0, found ""
+            exit code 2
+            > --do_train 2
+            error: --do_train: expected yes, no, true, false, t, f, y, n, 1 or 0, found "2"
+            exit code 2
+        "#]],
+    );
+    for word in ["yes", "no", "true", "false", "t", "f", "y", "n", "1", "0", "True", "NO"] {
+        check_fine(RUN, &format!("run.json --dataloader_drop_last {word}"), expect![""]);
+        check_fine(RUN, &format!("run.json --overwrite-output-dir={word}"), expect![""]);
+    }
+    check_fine(RUN, "run.json --overwrite_output_dir --dataloader-drop-last --seed 1", expect![""]);
+}
+
+#[test]
+fn what_is_known_and_not_supported_says_what_is() {
+    check_flags(
+        &[
+            "--optim adafactor",
+            "--optim adamw",
+            "--lr_scheduler_type polynomial",
+            "--lr_scheduler_type linaer",
+            "--save_strategy steps",
+            "--logging_strategy epoch",
+            "--torch_dtype bfloat16",
+            "--dtype float17",
+            "--bf16",
+            "--fp16 yes",
+            "--do_train no",
+            "--loss_denominator mean",
+            "--fsdp_dim_rule largest",
+        ],
+        expect![[r#"
+            > --optim adafactor
+            error: --optim: adafactor is not supported yet; use adamw_torch, adamw_torch_fused, adamw_torch_xla or adamw_hf
+            exit code 2
+            > --optim adamw
+            error: --optim: expected adamw_torch, adamw_torch_fused, adamw_torch_xla or adamw_hf, found "adamw"
+            exit code 2
+            > --lr_scheduler_type polynomial
+            error: --lr_scheduler_type: polynomial is not supported yet; use linear, cosine, constant or constant_with_warmup
+            exit code 2
+            > --lr_scheduler_type linaer
+            error: --lr_scheduler_type: expected linear, cosine, constant or constant_with_warmup, found "linaer"
+            exit code 2
+            > --save_strategy steps
+            error: --save_strategy: steps is not supported yet; use no
+            exit code 2
+            > --logging_strategy epoch
+            error: --logging_strategy: epoch is not supported yet; use steps or no
+            exit code 2
+            > --torch_dtype bfloat16
+            error: --torch_dtype: bfloat16 is not supported yet; use float32
+            exit code 2
+            > --dtype float17
+            error: --dtype: expected float32, found "float17"
+            exit code 2
+            > --bf16
+            error: --bf16: not supported yet; leave it out to train in float32
+            exit code 2
+            > --fp16 yes
+            error: --fp16: not supported yet; leave it out to train in float32
+            exit code 2
+            > --do_train no
+            error: --do_train: this leaves nothing to do; leave it out to train
+            exit code 2
+            > --loss_denominator mean
+            error: --loss_denominator: expected labels or targets, found "mean"
+            exit code 2
+            > --fsdp_dim_rule largest
+            error: --fsdp_dim_rule: expected largest_divisible, strict_largest or dim0, found "largest"
+            exit code 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_run_needs_a_model_text_and_a_place() {
+    let folder = Folder::new();
+    let lines = [
+        "",
+        "--config_name config.json",
+        "--config_name config.json --train_file text.txt",
+        "--config_name config.json --model_name_or_path . --train_file text.txt --output_dir out",
+    ];
+    let show = |line: &&str| format!("> {line}\n{}", show(&folder.train(line)));
+    expect![[r#"
+        > 
+        error: there is no model: give --config_name with a config.json, or --model_name_or_path with a folder of weights
+        exit code 2
+        > --config_name config.json
+        error: there is no text: give files or folders with --train_file
+        exit code 2
+        > --config_name config.json --train_file text.txt
+        error: there is no place for the results: give a folder with --output_dir
+        exit code 2
+        > --config_name config.json --model_name_or_path . --train_file text.txt --output_dir out
+        error: --model_name_or_path: config_name is given too; keep config_name for new weights, or this for the weights of the folder
+        exit code 2
+    "#]].assert_eq(&lines.iter().map(show).collect::<String>());
+}
+
+#[test]
+fn files_that_do_not_exist_are_named() {
+    check_flags(
+        &[
+            "--config_name absent/config.json",
+            "--tokenizer_name absent.json",
+            "--train_file text.txt --train_file absent.txt",
+            "--fsdp full_shard --fsdp_config absent.json",
+        ],
+        expect![[r#"
+            > --config_name absent/config.json
+            error: --config_name: absent/config.json does not exist
+            exit code 2
+            > --tokenizer_name absent.json
+            error: --tokenizer_name: absent.json does not exist
+            exit code 2
+            > --train_file text.txt --train_file absent.txt
+            error: --train_file: absent.txt does not exist
+            exit code 2
+            > --fsdp full_shard --fsdp_config absent.json
+            error: --fsdp_config: absent.json does not exist
+            exit code 2
+        "#]],
+    );
+    let folder = Folder::new();
+    let lines = [
+        "absent.json",
+        "meta-llama/Llama-3.2-1B",
+        ".",
+        "--model_name_or_path meta-llama/Llama-3.2-1B --train_file text.txt --output_dir out",
+    ];
+    let show = |line: &&str| format!("> {line}\n{}", show(&folder.train(line)));
+    expect![[r#"
+        > absent.json
+        error: cannot read absent.json: No such file or directory (os error 2)
+        hint: the argument without a flag is a JSON file of settings; settings are also flags, see `shardwright train --help`
+        exit code 2
+        > meta-llama/Llama-3.2-1B
+        error: cannot read meta-llama/Llama-3.2-1B: No such file or directory (os error 2)
+        hint: the argument without a flag is a JSON file of settings; settings are also flags, see `shardwright train --help`
+        exit code 2
+        > .
+        error: cannot read .: Is a directory (os error 21)
+        hint: the argument without a flag is a JSON file of settings; settings are also flags, see `shardwright train --help`
+        exit code 2
+        > --model_name_or_path meta-llama/Llama-3.2-1B --train_file text.txt --output_dir out
+        error: --model_name_or_path: meta-llama/Llama-3.2-1B does not exist
+        hint: names of the Hugging Face Hub are not looked up; download the files and give their folder
+        exit code 2
+    "#]].assert_eq(&lines.iter().map(show).collect::<String>());
+}
+
+#[test]
+fn run_files_that_are_not_json_are_named_with_line_and_column() {
+    check_text(
+        "{\n  \"seed\": 1,\n  \"max_steps\" 3\n}\n",
+        expect![[r#"
+        error: run.json:3:15: expected `:`
+        exit code 2
+    "#]],
+    );
+    check_text(
+        "{\n  \"seed\": 1,\n}\n",
+        expect![[r#"
+        error: run.json:3:1: trailing comma
+        exit code 2
+    "#]],
+    );
+    check_text(
+        "{\"seed\": 1",
+        expect![[r#"
+        error: run.json:1:10: EOF while parsing an object
+        exit code 2
+    "#]],
+    );
+    check_text(
+        "",
+        expect![[r#"
+        error: run.json:1:0: EOF while parsing a value
+        exit code 2
+    "#]],
+    );
+    check_text(
+        "[1, 2]",
+        expect![[r#"
+        error: run.json:1:0: invalid type: sequence, expected an object of settings
+        exit code 2
+    "#]],
+    );
+    check_text(
+        "{\"seed\": 1} {}",
+        expect![[r#"
+        error: run.json:1:13: trailing characters
+        exit code 2
+    "#]],
+    );
+    check_text(
+        "{\"learning_rate\": 1e999}",
+        expect![[r#"
+        error: run.json:1:19: number out of range
+        exit code 2
+    "#]],
+    );
+}
+
+#[test]
+fn keys_of_run_files_are_checked_with_their_position() {
+    check_file(
+        &[
+            r#""learning_rat": 1"#,
+            r#""quux": 1"#,
+            r#""gradient_accumulation_steps": 4"#,
+            r#""seed": 1, "seed": 2"#,
+            r#""max-steps": 1, "max_steps": 2"#,
+            r#""per_device_train_batch_size": 0"#,
+            r#""per_device_train_batch_size": 8.0"#,
+            r#""per_device_train_batch_size": [8]"#,
+            r#""learning_rate": true"#,
+            r#""learning_rate": "fast""#,
+            r#""dataloader_drop_last": "maybe""#,
+            r#""dataloader_drop_last": 2"#,
+            r#""mesh": 8"#,
+            r#""tokenizer_name": ["a", "b"]"#,
+            r#""tokenizer_name": "absent.json""#,
+            r#""optim": "adafactor""#,
+            r#""optim": 3"#,
+            r#""fsdp": "fulshard""#,
+            r#""fsdp": {"full_shard": true}"#,
+            r#""fsdp": "full_shard", "fsdp_config": {"xla": "perhaps"}"#,
+            r#""fsdp": "full_shard", "fsdp_config": {"xla": true, "xla": false}"#,
+            r#""fsdp": "full_shard", "fsdp_config": 3"#,
+        ],
+        expect![[r#"
+            > "learning_rat": 1
+            error: run.json:2:19: key learning_rat is unknown; did you mean learning_rate?
+            exit code 2
+            > "quux": 1
+            error: run.json:2:11: key quux is unknown; `shardwright train --help` lists the settings
+            exit code 2
+            > "gradient_accumulation_steps": 4
+            error: run.json:2:34: key gradient_accumulation_steps is Hugging Face's and not supported here yet
+            exit code 2
+            > "seed": 1, "seed": 2
+            error: run.json:2:22: key seed is there twice, first in line 2
+            exit code 2
+            > "max-steps": 1, "max_steps": 2
+            error: run.json:2:32: key max_steps is there twice, first in line 2
+            exit code 2
+            > "per_device_train_batch_size": 0
+            error: run.json:2:34: per_device_train_batch_size: expected a whole number of at least 1, found 0
+            exit code 2
+            > "per_device_train_batch_size": 8.0
+            error: run.json:2:34: per_device_train_batch_size: expected a whole number of at least 1, found 8.0
+            exit code 2
+            > "per_device_train_batch_size": [8]
+            error: run.json:2:34: per_device_train_batch_size: expected a whole number of at least 1, found [8]
+            exit code 2
+            > "learning_rate": true
+            error: run.json:2:20: learning_rate: expected a number of at least 0, found true
+            exit code 2
+            > "learning_rate": "fast"
+            error: run.json:2:20: learning_rate: expected a number of at least 0, found "fast"
+            exit code 2
+            > "dataloader_drop_last": "maybe"
+            error: run.json:2:27: dataloader_drop_last: expected yes, no, true, false, t, f, y, n, 1 or 0, found "maybe"
+            exit code 2
+            > "dataloader_drop_last": 2
+            error: run.json:2:27: dataloader_drop_last: expected yes, no, true, false, t, f, y, n, 1 or 0, found 2
+            exit code 2
+            > "mesh": 8
+            error: run.json:2:11: mesh: expected a text, found 8
+            exit code 2
+            > "tokenizer_name": ["a", "b"]
+            error: run.json:2:21: tokenizer_name: expected a path, found ["a","b"]
+            exit code 2
+            > "tokenizer_name": "absent.json"
+            error: run.json:2:21: tokenizer_name: absent.json does not exist
+            exit code 2
+            > "optim": "adafactor"
+            error: run.json:2:12: optim: adafactor is not supported yet; use adamw_torch, adamw_torch_fused, adamw_torch_xla or adamw_hf
+            exit code 2
+            > "optim": 3
+            error: run.json:2:12: optim: expected adamw_torch, adamw_torch_fused, adamw_torch_xla or adamw_hf, found 3
+            exit code 2
+            > "fsdp": "fulshard"
+            error: run.json:2:11: fsdp: unknown word fulshard; choose one of full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2, and auto_wrap beside it
+            exit code 2
+            > "fsdp": {"full_shard": true}
+            error: run.json:2:11: fsdp: expected words, a list of words, true or false, found {"full_shard":true}
+            exit code 2
+            > "fsdp": "full_shard", "fsdp_config": {"xla": "perhaps"}
+            error: run.json: fsdp_config: key xla: wanted true or false, got text "perhaps"
+            exit code 2
+            > "fsdp": "full_shard", "fsdp_config": {"xla": true, "xla": false}
+            error: run.json:2:40: key fsdp_config: key xla is there twice
+            exit code 2
+            > "fsdp": "full_shard", "fsdp_config": 3
+            error: run.json:2:40: fsdp_config: expected the path of a JSON file, or in a run file the object itself, found 3
+            exit code 2
+        "#]],
+    );
+}
+
+#[test]
+fn fsdp_words_and_files_are_checked() {
+    check_flags(
+        &[
+            "--fsdp full",
+            "--fsdp offload",
+            "--fsdp 'full_shard shard_grad_op'",
+            "--mesh 1x8",
+            "--mesh fsdp=0",
+            "--mesh data=8",
+            "--mesh fsdp=8 --fsdp_axis model",
+        ],
+        expect![[r#"
+            > --fsdp full
+            error: --fsdp: unknown word full; choose one of full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2, and auto_wrap beside it
+            exit code 2
+            > --fsdp offload
+            error: --fsdp: offload is not supported, parameters stay on the devices; leave it out and choose one of full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2
+            exit code 2
+            > --fsdp 'full_shard shard_grad_op'
+            error: --fsdp: full_shard and shard_grad_op exclude each other; keep one of them
+            exit code 2
+            > --mesh 1x8
+            error: --mesh: "1x8" in mesh "1x8" is not axis=size; a mesh is written like data=2,fsdp=4
+            exit code 2
+            > --mesh fsdp=0
+            error: --mesh: axis fsdp has size 0; a size is at least 1, or -1 for the one axis that takes the rest
+            exit code 2
+            > --mesh data=8
+            error: --mesh: the mesh (data=8) has no axis fsdp to split parameters over; name one of its axes fsdp, or choose another with --fsdp_axis
+            exit code 2
+            > --mesh fsdp=8 --fsdp_axis model
+            error: --mesh: the mesh (fsdp=8) has no axis model to split parameters over; name one of its axes model, or choose another with --fsdp_axis
+            exit code 2
+        "#]],
+    );
+    let check = |text: &str, expect: Expect| {
+        let folder = Folder::new().with("fsdp.json", text);
+        expect.assert_eq(&show(&folder.train("run.json --fsdp full_shard --fsdp_config fsdp.json")));
+    };
+    check(
+        "{\n  \"xla\": true,,\n}",
+        expect![[r#"
+        error: fsdp.json:2:15: not a JSON object of FSDP keys: key must be a string
+        exit code 2
+    "#]],
+    );
+    check(
+        r#"{"xla": true, "xla_fsdp_v3": true}"#,
+        expect![[r#"
+        error: fsdp.json: unknown key xla_fsdp_v3; did you mean xla_fsdp_v2? Otherwise remove it, or allow unknown keys
+        hint: --allow_unknown_fsdp_keys notes unknown keys and goes on
+        exit code 2
+    "#]],
+    );
+    let unknown =
+        Folder::new().with("fsdp.json", r#"{"xla": true, "xla_fsdp_v2": true, "xla_fsdp_v3": true}"#);
+    let output = unknown.train("run.json --fsdp true --fsdp_config fsdp.json --allow_unknown_fsdp_keys");
+    assert!(
+        show(&output).starts_with("note: fsdp.json: unknown key xla_fsdp_v3 is ignored"),
+        "{}",
+        show(&output)
+    );
+    check(
+        r#"{"xla": true, "xla_fsdp_v2": false}"#,
+        expect![[r#"
+        error: fsdp.json: key xla_fsdp_v2: false is not supported; set it to true, or leave it out: FSDP v1 does not exist here
+        exit code 2
+    "#]],
+    );
+}
+
+#[test]
+fn settings_that_are_fine_get_as_far_as_the_plugin() {
+    check_fine(RUN, "run.json", expect![""]);
+    check_fine(RUN, "run.json --max-steps -1 --max_grad_norm 0 --learning-rate=1E-3", expect![""]);
+    // Of several the last counts, and a flag before a key.
+    check_fine(RUN, "run.json --seed x --seed 1", expect![""]);
+    let file = RUN.replace("{\n", "{\n  \"per_device_train_batch_size\": 0,\n");
+    check_fine(&file, "run.json --per-device-train-batch-size 1", expect![""]);
+    // Words of run files are words of the command line, `null` is nothing, and some editors write a mark.
+    let file =
+        RUN.replace("{\n", "\u{feff}{ \"learning-rate\": \"1e-3\", \"bf16\": \"False\", \"mesh\": null,\n");
+    check_fine(&file, "run.json", expect![""]);
+    let file = RUN.replace("{\n", "{ \"fsdp\": [\"full_shard\", \"auto_wrap\"], \"fsdp_config\": {\"xla\": true, \"xla_fsdp_v2\": true},\n");
+    check_fine(&file, "run.json", expect![""]);
+}
+
+#[test]
+fn settings_without_effect_are_noted() {
+    check_fine(
+        RUN,
+        "run.json --fsdp_config fsdp.json",
+        expect![[r#"
+        note: fsdp_config is not used: fsdp is off; --fsdp full_shard turns it on
+    "#]],
+    );
+    check_fine(
+        RUN,
+        "run.json --warmup_steps 5 --warmup_ratio 0.1",
+        expect![[r#"
+        note: warmup_ratio has no effect: warmup_steps is given
+    "#]],
+    );
+    check_fine(
+        RUN,
+        "run.json --lr_scheduler_type constant --warmup_steps 5 --cache_dir /tmp",
+        expect![[r#"
+        note: cache_dir has no effect: only plugins are cached, see SHARDWRIGHT_CACHE_DIR
+        note: warmup has no effect: lr_scheduler_type is constant; use constant_with_warmup
+    "#]],
+    );
+    check_fine(RUN, "run.json --fsdp full_shard", expect![""]);
+}
+
+#[test]
+fn paths_in_run_files_begin_at_their_folder() {
+    let folder = Folder::new()
+        .with("runs/run.json", &RUN.replace("config.json", "../config.json").replace("text.txt", "here.txt"))
+        .with("runs/here.txt", "text");
+    assert_eq!(folder.train("runs/run.json").status.code(), Some(3));
+    expect![[r#"
+        error: --train_file: here.txt does not exist
+        exit code 2
+    "#]]
+    .assert_eq(&show(&folder.train("runs/run.json --train_file here.txt")));
+}
+
+#[test]
+fn help_lists_settings_and_exit_codes() {
+    let folder = Folder::new();
+    let help = folder.command(&["train", "--help"]).output().unwrap();
+    assert_eq!(help.status.code(), Some(0));
+    let help = String::from_utf8(help.stdout).unwrap();
+    for text in ["--per_device_train_batch_size", "Sharding:", "Examples:", "Exit codes:", "CPU_NUM_DEVICES"]
+    {
+        assert!(help.contains(text), "{text}");
+    }
+    let nothing = folder.command(&[]).output().unwrap();
+    assert_eq!((nothing.status.code(), nothing.stdout.as_slice()), (Some(2), &b""[..]));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let folder = Folder::new();
+    let mut child =
+        folder.command(&["plugins", "list"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(show(&child.wait_with_output().unwrap()), "exit code 0\n");
+}

@@ -1,0 +1,100 @@
+//! The numbers of training: losses and gradient norms equal those of plain PyTorch, on any mesh.
+
+mod support;
+
+use shardwright_checkpoint::HfWeights;
+use shardwright_model::ModelConfig;
+use shardwright_partition::{ModelModule, PlanOptions, WrapConfig, WrapPolicy};
+use shardwright_train::{
+    AdamWConfig, LossDenominator, StepConfig, TrainState, TrainStep, WeightSource,
+};
+use support::{Curve, CurveConfig, oracle_batches, runtime};
+
+const LOSS_TOLERANCE: f64 = 2e-5;
+const NORM_TOLERANCE: f64 = 2e-5;
+
+/// How far a run may stand from its curve: the largest distance of a loss, and of a norm, relative.
+struct Distance {
+    loss: f64,
+    norm: f64,
+}
+
+fn layers(model: &ModelConfig) -> WrapPolicy {
+    let module = |m: shardwright_model::ModuleInfo| ModelModule {
+        path: m.path,
+        class: m.class.to_owned(),
+        parameters: 0,
+    };
+    let modules: Vec<ModelModule> = shardwright_model::modules(model).into_iter().map(module).collect();
+    WrapPolicy::resolve(&WrapConfig::ModelDefault, &modules, &["LlamaDecoderLayer"]).unwrap()
+}
+
+fn follow(curve: &Curve, config: &CurveConfig, denominator: LossDenominator, mesh: &str, remat: bool) -> Distance {
+    let devices = shardwright_mesh::AbstractMesh::parse(mesh).unwrap().size();
+    let runtime = runtime(devices);
+    let mesh = runtime.mesh(mesh).unwrap();
+    let folder = config.model_folder();
+    let text = std::fs::read_to_string(folder.join("config.json")).unwrap();
+    let model = ModelConfig::parse(&text, "config.json").unwrap();
+    let weights = HfWeights::open(&folder).unwrap();
+    let step_config = StepConfig {
+        global_batch_size: 8,
+        block_size: 64,
+        optimizer: AdamWConfig { learning_rate: config.lr, weight_decay: config.weight_decay, ..Default::default() },
+        max_grad_norm: Some(config.max_norm),
+        loss_denominator: denominator,
+        wrap: layers(&model),
+        remat,
+        plan: PlanOptions::default(),
+    };
+    let step = TrainStep::compile(&runtime, &mesh, &model, &step_config).unwrap();
+    let mut state = TrainState::new(&runtime, &step, WeightSource::Files(&weights)).unwrap();
+
+    let mut distance = Distance { loss: 0.0, norm: 0.0 };
+    for (index, batch) in oracle_batches().iter().enumerate() {
+        let learning_rate = config.lr * (1.0 - index as f64 / 20.0);
+        let (next, metrics) = step.run(&runtime, state, batch, batch, learning_rate).unwrap();
+        state = next;
+        let (loss, norm) = metrics.read().unwrap();
+        distance.loss = distance.loss.max((loss - curve.loss[index]).abs());
+        distance.norm = distance.norm.max((norm / curve.grad_norm[index] - 1.0).abs());
+    }
+    distance
+}
+
+/// Follows the curve and its `@hf` twin on every mesh.
+fn check(name: &str) {
+    let curves = Curve::all();
+    let config = curves[name].config.clone().unwrap();
+    let mut report = String::new();
+    for mesh in ["fsdp=1", "fsdp=2", "fsdp=4", "fsdp=8", "data=2,fsdp=4"] {
+        for (twin, denominator) in [("", LossDenominator::Targets), ("@hf", LossDenominator::Labels)] {
+            let curve = &curves[&format!("{name}{twin}")];
+            // Every mesh runs with and without, and so does every denominator.
+            let remat = (denominator == LossDenominator::Targets) != (mesh == "fsdp=2" || mesh == "fsdp=4");
+            let Distance { loss, norm } = follow(curve, &config, denominator, mesh, remat);
+            let fits = loss <= LOSS_TOLERANCE && norm <= NORM_TOLERANCE;
+            let verdict = if fits { "ok" } else { "TOO FAR" };
+            report += &format!("{name}{twin} {mesh} remat={remat}: loss {loss:.1e}, norm {norm:.1e} {verdict}\n");
+        }
+    }
+    println!("{report}");
+    assert!(!report.contains("TOO FAR"), "\n{report}");
+}
+
+macro_rules! curves {
+    ($($test:ident: $name:literal;)*) => {
+        $(#[test] fn $test() { check($name); })*
+    };
+}
+
+curves! {
+    adamw: "adamw_fp32";
+    adamw_high_learning_rate: "adamw_fp32_lr2e-3";
+    adamw_weight_decay: "adamw_wd";
+    adamw_without_clipping: "adamw_noclip";
+    adamw_gradient_checkpointing: "adamw_ckpt";
+    adamw_tied_embeddings: "adamw_tied";
+    adamw_biases: "adamw_bias_wd";
+    adamw_sizes_that_do_not_divide: "adamw_odd";
+}
