@@ -130,6 +130,20 @@ impl Program {
         Ok(self.loaded.memory_stats()?)
     }
 
+    /// Bytes that the program needs on each device while it runs: arguments, results and what is in between.
+    ///
+    /// # Errors
+    /// When the plugin does not tell.
+    pub fn bytes_per_device(&self) -> Result<u64, RuntimeError> {
+        let stats = self.memory_stats()?;
+        let bytes = match self.loaded.client().platform_name() {
+            // There the temporaries are counted with holes, and the peak is the number that must fit.
+            "tpu" => stats.peak_memory,
+            _ => stats.argument + stats.output - stats.alias + stats.temp,
+        };
+        Ok(u64::try_from(bytes).unwrap_or(0))
+    }
+
     fn check(&self, arguments: &[Argument<'_>]) -> Result<(), RuntimeError> {
         let (expected, found) = (self.arguments.len(), arguments.len());
         if expected != found {

@@ -6,7 +6,7 @@ use shardwright_graph::GraphError;
 use shardwright_hlo::VerifyErrors;
 use shardwright_model::ConfigError;
 use shardwright_partition::{PlanError, ShardError, WrapError};
-use shardwright_runtime::RuntimeError;
+use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
 
 /// Why a run did not come to its end.
@@ -90,24 +90,39 @@ pub enum TrainError {
     },
 }
 
+/// What is at fault when a run fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TrainErrorKind {
+    /// Settings or files.
+    Input,
+    /// The plugin or its devices.
+    Device,
+    /// The run itself.
+    Run,
+    /// Nothing: it was asked to stop.
+    Interrupted,
+}
+
 impl TrainError {
-    /// Whether settings or files are at fault, rather than the run.
-    pub fn is_input(&self) -> bool {
+    /// What is at fault.
+    pub fn kind(&self) -> TrainErrorKind {
         match self {
-            TrainError::OutputNotEmpty { .. }
+            TrainError::Io { .. }
+            | TrainError::OutputNotEmpty { .. }
             | TrainError::Config(_)
             | TrainError::Data(_)
             | TrainError::Checkpoint(_)
             | TrainError::Wrap(_)
             | TrainError::Plan(_)
-            | TrainError::NothingSharded { .. }
-            | TrainError::Io { .. } => true,
-            TrainError::Runtime(error) => error.kind() == shardwright_runtime::RuntimeErrorKind::Mesh,
+            | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
+            TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::Mesh => TrainErrorKind::Input,
+            TrainError::Runtime(_) => TrainErrorKind::Device,
             TrainError::NoCollectives { .. }
             | TrainError::Graph(_)
             | TrainError::Verify(_)
-            | TrainError::Shard(_)
-            | TrainError::Interrupted { .. } => false,
+            | TrainError::Shard(_) => TrainErrorKind::Run,
+            TrainError::Interrupted { .. } => TrainErrorKind::Interrupted,
         }
     }
 }

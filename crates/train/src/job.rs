@@ -254,12 +254,7 @@ impl Job {
                     let mesh = mesh.shape().to_string();
                     return Err(TrainError::NoCollectives { split, mesh });
                 }
-                let memory = step.program().memory_stats().ok();
-                let bytes_per_device = memory.map(|m| match m.peak_memory {
-                    0 => m.argument + m.output + m.temp - m.alias,
-                    peak => peak,
-                });
-                let bytes_per_device = bytes_per_device.and_then(|bytes| u64::try_from(bytes).ok());
+                let bytes_per_device = step.program().bytes_per_device().ok();
                 observer.event(Event::Compiled { seconds, collectives: &collectives, bytes_per_device });
             }
             Err(unreadable) => observer.event(Event::Notice(&unreadable.to_string())),

@@ -30,7 +30,7 @@ pub use config::{
     AdamWConfig, LossDenominator, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig,
     Warmup,
 };
-pub use error::TrainError;
+pub use error::{TrainError, TrainErrorKind};
 pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};
 pub use job::{Job, prepare};
 pub use results::{LogRecord, TrainResults};

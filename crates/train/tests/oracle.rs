@@ -5,9 +5,7 @@ mod support;
 use shardwright_checkpoint::HfWeights;
 use shardwright_model::ModelConfig;
 use shardwright_partition::{ModelModule, PlanOptions, WrapConfig, WrapPolicy};
-use shardwright_train::{
-    AdamWConfig, LossDenominator, StepConfig, TrainState, TrainStep, WeightSource,
-};
+use shardwright_train::{AdamWConfig, LossDenominator, StepConfig, TrainState, TrainStep, WeightSource};
 use support::{Curve, CurveConfig, oracle_batches, runtime};
 
 const LOSS_TOLERANCE: f64 = 2e-5;
@@ -29,7 +27,13 @@ fn layers(model: &ModelConfig) -> WrapPolicy {
     WrapPolicy::resolve(&WrapConfig::ModelDefault, &modules, &["LlamaDecoderLayer"]).unwrap()
 }
 
-fn follow(curve: &Curve, config: &CurveConfig, denominator: LossDenominator, mesh: &str, remat: bool) -> Distance {
+fn follow(
+    curve: &Curve,
+    config: &CurveConfig,
+    denominator: LossDenominator,
+    mesh: &str,
+    remat: bool,
+) -> Distance {
     let devices = shardwright_mesh::AbstractMesh::parse(mesh).unwrap().size();
     let runtime = runtime(devices);
     let mesh = runtime.mesh(mesh).unwrap();
@@ -40,7 +44,11 @@ fn follow(curve: &Curve, config: &CurveConfig, denominator: LossDenominator, mes
     let step_config = StepConfig {
         global_batch_size: 8,
         block_size: 64,
-        optimizer: AdamWConfig { learning_rate: config.lr, weight_decay: config.weight_decay, ..Default::default() },
+        optimizer: AdamWConfig {
+            learning_rate: config.lr,
+            weight_decay: config.weight_decay,
+            ..Default::default()
+        },
         max_grad_norm: Some(config.max_norm),
         loss_denominator: denominator,
         wrap: layers(&model),
@@ -75,7 +83,8 @@ fn check(name: &str) {
             let Distance { loss, norm } = follow(curve, &config, denominator, mesh, remat);
             let fits = loss <= LOSS_TOLERANCE && norm <= NORM_TOLERANCE;
             let verdict = if fits { "ok" } else { "TOO FAR" };
-            report += &format!("{name}{twin} {mesh} remat={remat}: loss {loss:.1e}, norm {norm:.1e} {verdict}\n");
+            report +=
+                &format!("{name}{twin} {mesh} remat={remat}: loss {loss:.1e}, norm {norm:.1e} {verdict}\n");
         }
     }
     println!("{report}");
