@@ -2,6 +2,8 @@ use shardwright_mesh::{MeshError, ShardingError};
 use shardwright_tensor::TensorError;
 use thiserror::Error;
 
+use crate::plugins::PluginError;
+
 /// What went wrong between a program and its devices.
 #[derive(Clone, Debug, Error)]
 #[error("{problem}")]
@@ -13,7 +15,7 @@ pub struct RuntimeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuntimeErrorKind {
-    /// The plugin failed, or refused.
+    /// The plugin cannot be had, failed, or refused.
     Plugin,
     /// A mesh that the devices cannot form.
     Mesh,
@@ -27,6 +29,8 @@ pub enum RuntimeErrorKind {
 
 #[derive(Clone, Debug, Error)]
 pub(crate) enum Problem {
+    #[error(transparent)]
+    PluginFile(std::sync::Arc<PluginError>),
     #[error(transparent)]
     Plugin(shardwright_pjrt::Error),
     #[error("{source} (platform {platform}{})", if platform == "cpu" { "; --cpu_devices sets how many there are" } else { "" })]
@@ -49,7 +53,7 @@ impl RuntimeError {
     /// What kind of thing went wrong.
     pub fn kind(&self) -> RuntimeErrorKind {
         match &self.problem {
-            Problem::Plugin(_) => RuntimeErrorKind::Plugin,
+            Problem::Plugin(_) | Problem::PluginFile(_) => RuntimeErrorKind::Plugin,
             Problem::Mesh { .. } | Problem::NoSuchDevice { .. } => RuntimeErrorKind::Mesh,
             Problem::Sharding(_) => RuntimeErrorKind::Sharding,
             Problem::ArgumentCount { .. } | Problem::Argument { .. } => RuntimeErrorKind::Argument,
@@ -69,6 +73,12 @@ impl RuntimeError {
 impl From<Problem> for RuntimeError {
     fn from(problem: Problem) -> Self {
         RuntimeError { problem }
+    }
+}
+
+impl From<PluginError> for RuntimeError {
+    fn from(error: PluginError) -> Self {
+        Problem::PluginFile(error.into()).into()
     }
 }
 

@@ -4,7 +4,7 @@
 //! | to do | use |
 //! | --- | --- |
 //! | find a plugin, or fetch the pinned one | [`plugins::resolve`] |
-//! | open it, with its devices | [`Runtime::new`] |
+//! | open it, with its devices | [`Runtime::new`], or both at once: [`Runtime::open`] |
 //! | name a grid of devices | [`Runtime::mesh`] |
 //! | compile a [`ShardedModule`](shardwright_partition::ShardedModule) | [`Runtime::compile`] |
 //! | put an array on the devices, or back | [`ShardedArray`] |

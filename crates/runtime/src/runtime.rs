@@ -7,6 +7,7 @@ use shardwright_pjrt::{
 };
 
 use crate::error::Problem;
+use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
 use crate::{Program, RuntimeError};
 
 /// A plugin that was opened, with the devices that it drives. Cheap to clone.
@@ -31,6 +32,17 @@ impl RuntimeOptions {
 }
 
 impl Runtime {
+    /// Opens the plugin that the environment names, or else the pinned CPU plugin, which is fetched on first use.
+    ///
+    /// # Errors
+    /// When there is no plugin to be had, or it cannot be opened.
+    pub fn open(options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
+        let environment = Environment::from_process();
+        let request = PluginRequest::default();
+        let plugin = resolve(&request, PinnedPlugins::embedded(), &environment, &mut |_| ())?;
+        Runtime::new(&plugin.path, options)
+    }
+
     /// Loads the plugin in this file and opens its devices.
     ///
     /// # Errors

@@ -6,18 +6,12 @@ use shardwright_hlo::compiled::CollectiveKind;
 use shardwright_hlo::{ArgumentKind, Binary, DotDims, Module, Op, Precision, verify};
 use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
 use shardwright_partition::ShardedModule;
-use shardwright_runtime::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
 use shardwright_runtime::{Argument, Runtime, RuntimeErrorKind, RuntimeOptions, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let environment = Environment::from_process();
-        let request = PluginRequest::default();
-        let plugin = resolve(&request, PinnedPlugins::embedded(), &environment, &mut |_| ()).unwrap();
-        Runtime::new(&plugin.path, &RuntimeOptions::cpu_devices(8)).unwrap()
-    })
+    RUNTIME.get_or_init(|| Runtime::open(&RuntimeOptions::cpu_devices(8)).unwrap())
 }
 
 fn f32(dims: &[usize]) -> TensorType {

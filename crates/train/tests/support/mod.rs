@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
-use shardwright_runtime::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
 
@@ -15,11 +14,7 @@ use shardwright_tensor::HostArray;
 pub fn runtime(devices: usize) -> Runtime {
     static RUNTIMES: OnceLock<Mutex<BTreeMap<usize, Runtime>>> = OnceLock::new();
     let mut runtimes = RUNTIMES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-    let open = || {
-        let (request, environment) = (PluginRequest::default(), Environment::from_process());
-        let plugin = resolve(&request, PinnedPlugins::embedded(), &environment, &mut |_| ()).unwrap();
-        Runtime::new(&plugin.path, &RuntimeOptions::cpu_devices(devices)).unwrap()
-    };
+    let open = || Runtime::open(&RuntimeOptions::cpu_devices(devices)).unwrap();
     runtimes.entry(devices).or_insert_with(open).clone()
 }
 
