@@ -71,7 +71,8 @@ impl ShardedModule {
     ///   activations instead.
     /// - The activation that a wrapped unit hands on, and any outside wrapped units, is split as the batch is; its
     ///   gradient too.
-    /// - The gradient of a parameter lies as the parameter does, which makes its sum over the devices a scatter.
+    /// - The gradient of a parameter lies as the parameter does, so each device keeps its shard of the sum over all:
+    ///   a reduce-scatter, or an all-reduce and a slice where the compiler has no better.
     ///
     /// # Errors
     /// When the plan is of another program.

@@ -33,7 +33,7 @@ pub(crate) fn save_model(
     state: &TrainState,
 ) -> Result<(), TrainError> {
     write_bytes_atomic(folder.join("config.json"), model.to_json().as_bytes())?;
-    tokenizer.save(folder.join("tokenizer.json"))?;
+    save_tokenizer(folder, model, tokenizer)?;
     let tensors = || parameters.iter().zip(&state.parameters);
     let header = tensors().map(|(p, array)| (p.name.clone(), array.ty().clone()));
     let mut writer = HfWriter::create(folder.join("model.safetensors"), header)?;
@@ -41,6 +41,26 @@ pub(crate) fn save_model(
         writer.write(&parameter.name, &array.to_host()?)?;
     }
     Ok(writer.finish()?)
+}
+
+/// Writes `tokenizer.json`, and beside it what `transformers` wants to know of a tokenizer: the settings that came with
+/// the one that was given, or, with one that was trained here, that there are none.
+fn save_tokenizer(folder: &Path, model: &ModelConfig, tokenizer: &Tokenizer) -> Result<(), TrainError> {
+    const SETTINGS: &str = "tokenizer_config.json";
+    tokenizer.save(folder.join("tokenizer.json"))?;
+    let Some(given) = tokenizer.path() else {
+        let settings = serde_json::json!({
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_max_length": model.max_position_embeddings(),
+        });
+        return Ok(write_json_atomic(folder.join(SETTINGS), &settings)?);
+    };
+    let given = given.with_file_name(SETTINGS);
+    match fs::read(&given) {
+        Ok(settings) => Ok(write_bytes_atomic(folder.join(SETTINGS), &settings)?),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(TrainError::Io { action: "read", path: given, source }),
+    }
 }
 
 /// Writes `train_results.json`, `all_results.json`, `trainer_state.json` and the FSDP configuration that was in effect.
