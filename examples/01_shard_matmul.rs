@@ -45,7 +45,8 @@ fn main() -> anyhow::Result<()> {
         HostArray::from_slice(dims, &(0..n).map(|i| (i % 7) as f32).collect::<Vec<_>>())
     };
     let (host_x, host_w) = (host(&[BATCH, IN])?, host(&[OUT, IN])?);
-    let place = |index, array| ShardedArray::from_host(&runtime, &mesh, sharded.argument_sharding(index), array);
+    let place =
+        |index, array| ShardedArray::from_host(&runtime, &mesh, sharded.argument_sharding(index), array);
     let arguments = vec![Argument::Donate(place(0, &host_x)?), Argument::Donate(place(1, &host_w)?)];
     let execution = program.execute(arguments)?;
     let y = execution.outputs[0].to_host()?;

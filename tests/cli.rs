@@ -14,6 +14,7 @@ use tempfile::TempDir;
 const RUN: &str = r#"{
   "config_name": "config.json",
   "train_file": "text.txt",
+  "block_size": 8,
   "output_dir": "out"
 }
 "#;
@@ -27,7 +28,7 @@ impl Folder {
         folder
             .with("run.json", RUN)
             .with("config.json", include_str!("../examples/quickstart/config.json"))
-            .with("text.txt", "some text\n")
+            .with("text.txt", &"to be or not to be\n".repeat(20))
     }
 
     fn with(self, name: &str, text: &str) -> Folder {
@@ -102,10 +103,10 @@ fn check_text(text: &str, expect: Expect) {
 fn check_fine(run: &str, arguments: &str, expect: Expect) {
     let output = Folder::new().with("run.json", run).train(arguments);
     let text = show(&output);
-    let (notes, error) = text.split_once("error: ").expect("the plugin does not exist");
-    assert!(error.starts_with("unknown plugin \"no-plugin\""), "{text}");
+    assert!(text.contains("\nerror: unknown plugin \"no-plugin\""), "{text}");
     assert_eq!(output.status.code(), Some(3), "{text}");
-    expect.assert_eq(notes);
+    let notes = text.lines().filter(|line| line.starts_with("note: "));
+    expect.assert_eq(&notes.map(|line| format!("{line}\n")).collect::<String>());
 }
 
 #[test]
@@ -660,6 +661,168 @@ fn fsdp_words_and_files_are_checked() {
 }
 
 #[test]
+fn models_that_cannot_be_are_refused() {
+    let check = |from: &str, to: &str, expect: Expect| {
+        let config = include_str!("../examples/quickstart/config.json").replace(from, to);
+        expect.assert_eq(&show(&Folder::new().with("config.json", &config).train("run.json -q")));
+    };
+    check(
+        "\"num_attention_heads\": 4",
+        "\"num_attention_heads\": 6",
+        expect![[r#"
+        error: config.json: hidden_size 128 does not divide by num_attention_heads 6; give head_dim if the head size is another
+        exit code 2
+    "#]],
+    );
+    check(
+        "\"num_key_value_heads\": 2",
+        "\"num_key_value_heads\": 3",
+        expect![[r#"
+        error: config.json: num_attention_heads 4 does not divide by num_key_value_heads 3
+        exit code 2
+    "#]],
+    );
+    check(
+        "\"model_type\": \"llama\"",
+        "\"model_type\": \"gpt2\"",
+        expect![[r#"
+        error: config.json: model_type is gpt2; supported: llama
+        exit code 2
+    "#]],
+    );
+    check(
+        "\"vocab_size\": 1024,",
+        "\"vocab_size\": 1024",
+        expect![[r#"
+        error: config.json: line 5, column 3: expected `,` or `}`, after `"`
+        exit code 2
+    "#]],
+    );
+    check(
+        "\"vocab_size\": 1024",
+        "\"vocab_size\": 100",
+        expect![[r#"
+        error: a vocabulary of 100 is too small: the 256 bytes and 3 special tokens need at least 259
+        exit code 2
+    "#]],
+    );
+}
+
+#[test]
+fn text_that_cannot_be_trained_on_is_refused() {
+    let check = |folder: Folder, arguments: &str, expect: Expect| {
+        expect.assert_eq(&show(&folder.train(&format!("run.json -q {arguments}"))));
+    };
+    check(
+        Folder::new().with("text.txt", ""),
+        "",
+        expect![[r#"
+        error: text.txt: file is empty, expected text
+        exit code 2
+    "#]],
+    );
+    check(
+        Folder::new(),
+        "--block_size 200",
+        expect![[r#"
+        error: text.txt: 140 tokens are fewer than one block of 200: add text, or lower the block size to 140 or less
+        exit code 2
+    "#]],
+    );
+    check(
+        Folder::new().with("rows.jsonl", "{\"text\": \"a\"}\n{\"tex\": \"b\"}\n"),
+        "--train_file rows.jsonl",
+        expect![[r#"
+        error: rows.jsonl: line 2 has no column `text`, its columns are: tex
+        exit code 2
+    "#]],
+    );
+    check(
+        Folder::new().with("rows.jsonl", "{\"text\": \"a\"\n"),
+        "--train_file rows.jsonl",
+        expect![[r#"
+        error: rows.jsonl: line 1, column 0 is not JSON: EOF while parsing an object
+        exit code 2
+    "#]],
+    );
+    check(
+        Folder::new().with("tokenizer.json", "{}"),
+        "--tokenizer_name tokenizer.json",
+        expect![[r#"
+        error: tokenizer.json: model is null: expected a tokenizer.json with an object here
+        exit code 2
+    "#]],
+    );
+    check(
+        Folder::new().with("tokenizer.json", &large_tokenizer()),
+        "--tokenizer_name tokenizer.json",
+        expect![[r#"
+        error: tokenizer.json can produce the id 1024 (token "w1024"), but vocab_size in config.json is 1024: expected ids below that; use the tokenizer the model was made with, or a vocab_size of at least 1025
+        exit code 2
+    "#]],
+    );
+}
+
+/// A tokenizer of words, with one more than the model's vocabulary has.
+fn large_tokenizer() -> String {
+    let words: Vec<String> = (0..1025).map(|id| format!("\"w{id}\": {id}")).collect();
+    let words = words.join(", ");
+    format!(
+        r#"{{"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": {{"type": "Whitespace"}},
+        "post_processor": null, "decoder": null,
+        "model": {{"type": "WordLevel", "vocab": {{{words}}}, "unk_token": "w0"}}}}"#
+    )
+}
+
+#[test]
+fn classes_and_weights_that_are_not_there_are_named() {
+    let config = include_str!("../examples/quickstart/config.json");
+    let folder = || Folder::new().with("model/config.json", config);
+    let check = |folder: Folder, arguments: &str, expect: Expect| {
+        expect.assert_eq(&show(&folder.train(&format!("{arguments} -q"))));
+    };
+    let fsdp = r#"{"xla": true, "xla_fsdp_v2": true, "transformer_layer_cls_to_wrap": "LLaMADecoderLayer"}"#;
+    let folder_with_class = Folder::new().with("fsdp.json", fsdp);
+    check(
+        folder_with_class,
+        "run.json --fsdp true --fsdp_config fsdp.json",
+        expect![[r#"
+        error: the model has no module of class LLaMADecoderLayer to wrap; it has LlamaForCausalLM, LlamaModel, Embedding, LlamaDecoderLayer, LlamaAttention, Linear, LlamaMLP, LlamaRMSNorm; did you mean LlamaDecoderLayer?
+        exit code 2
+    "#]],
+    );
+    let arguments = "--model_name_or_path model --train_file text.txt --output_dir out";
+    check(
+        folder(),
+        arguments,
+        expect![[r#"
+        error: model: there is neither model.safetensors nor model.safetensors.index.json in this folder
+        exit code 2
+    "#]],
+    );
+    check(
+        folder().with("model/model.safetensors", "broken"),
+        arguments,
+        expect![[r#"
+        error: model/model.safetensors: the file ends after 6 of at least 8 bytes, before its header: incomplete download?
+        exit code 2
+    "#]],
+    );
+}
+
+#[test]
+fn an_output_folder_is_not_overwritten_unasked() {
+    let folder = Folder::new().with("out/precious.txt", "keep me");
+    expect![[r#"
+        error: the output folder out is not empty; choose another --output_dir, or pass --overwrite_output_dir
+        exit code 2
+    "#]]
+    .assert_eq(&show(&folder.train("run.json -q")));
+    check_fine(RUN, "run.json --overwrite_output_dir", expect![""]);
+    assert_eq!(fs::read_to_string(folder.path().join("out/precious.txt")).unwrap(), "keep me");
+}
+
+#[test]
 fn settings_that_are_fine_get_as_far_as_the_plugin() {
     check_fine(RUN, "run.json", expect![""]);
     check_fine(RUN, "run.json --max-steps -1 --max_grad_norm 0 --learning-rate=1E-3", expect![""]);
@@ -706,7 +869,7 @@ fn settings_without_effect_are_noted() {
 fn paths_in_run_files_begin_at_their_folder() {
     let folder = Folder::new()
         .with("runs/run.json", &RUN.replace("config.json", "../config.json").replace("text.txt", "here.txt"))
-        .with("runs/here.txt", "text");
+        .with("runs/here.txt", &"to be or not to be\n".repeat(20));
     assert_eq!(folder.train("runs/run.json").status.code(), Some(3));
     expect![[r#"
         error: --train_file: here.txt does not exist

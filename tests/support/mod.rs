@@ -7,49 +7,44 @@ use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
-use shardwright_runtime::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
 
 /// The pinned CPU plugin with this many virtual devices; fetched on first use.
-pub fn runtime(devices: usize) -> Runtime {
+pub(crate) fn runtime(devices: usize) -> Runtime {
     static RUNTIMES: OnceLock<Mutex<BTreeMap<usize, Runtime>>> = OnceLock::new();
     let mut runtimes = RUNTIMES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-    let open = || {
-        let (request, environment) = (PluginRequest::default(), Environment::from_process());
-        let plugin = resolve(&request, PinnedPlugins::embedded(), &environment, &mut |_| ()).unwrap();
-        Runtime::new(&plugin.path, &RuntimeOptions::cpu_devices(devices)).unwrap()
-    };
+    let open = || Runtime::open(&RuntimeOptions::cpu_devices(devices)).unwrap();
     runtimes.entry(devices).or_insert_with(open).clone()
 }
 
 /// A file or folder of `tests/data`.
-pub fn data(path: &str) -> PathBuf {
+pub(crate) fn data(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(path)
 }
 
 /// Losses and gradient norms of twenty steps in plain PyTorch.
 #[derive(Deserialize)]
-pub struct Curve {
-    pub config: Option<CurveConfig>,
-    pub loss: Vec<f64>,
-    pub grad_norm: Vec<f64>,
-    pub lr: Option<Vec<f64>>,
+pub(crate) struct Curve {
+    pub(crate) config: Option<CurveConfig>,
+    pub(crate) loss: Vec<f64>,
+    pub(crate) grad_norm: Vec<f64>,
+    pub(crate) lr: Option<Vec<f64>>,
 }
 
 /// The settings of a curve.
 #[derive(Clone, Deserialize)]
-pub struct CurveConfig {
-    pub model: String,
-    pub lr: f64,
-    pub weight_decay: f64,
-    pub max_norm: f64,
-    pub grad_ckpt: bool,
+pub(crate) struct CurveConfig {
+    pub(crate) model: String,
+    pub(crate) lr: f64,
+    pub(crate) weight_decay: f64,
+    pub(crate) max_norm: f64,
+    pub(crate) grad_ckpt: bool,
 }
 
 impl Curve {
     /// All stored curves, by name; `NAME@hf` has the Trainer's denominator.
-    pub fn all() -> BTreeMap<String, Curve> {
+    pub(crate) fn all() -> BTreeMap<String, Curve> {
         let text = std::fs::read_to_string(data("oracle/losses.json")).unwrap();
         serde_json::from_str(&text).unwrap()
     }
@@ -57,14 +52,14 @@ impl Curve {
 
 impl CurveConfig {
     /// The folder of the model that the curve starts from.
-    pub fn model_folder(&self) -> PathBuf {
+    pub(crate) fn model_folder(&self) -> PathBuf {
         let name = if self.model == "." { "base" } else { &self.model };
         data("oracle/models").join(name)
     }
 }
 
 /// The token ids of the curves, one batch of 8 × 64 for each of twenty steps.
-pub fn oracle_batches() -> Vec<HostArray> {
+pub(crate) fn oracle_batches() -> Vec<HostArray> {
     const HEADER: usize = 128;
     let file = std::fs::read(data("oracle/tokens.npy")).unwrap();
     let ids: Vec<i32> = file[HEADER..]

@@ -1,0 +1,308 @@
+//! The command line as written: commands, flags, help, and one-line errors.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::builder::Styles;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use super::console::Verbosity;
+use super::failure::Failure;
+use super::names::{explain_unknown, nearest};
+use super::settings::{self, Given, Layer, Origin, SPECS, Written};
+use super::value::{Arity, AtLeast, Value};
+
+/// Virtual devices of a CPU plugin where nobody says how many.
+const CPU_DEVICES: usize = 8;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    0  done
+    1  the run failed
+    2  a flag, a setting or an input is wrong
+    3  no plugin, or its devices cannot be used
+  130  interrupted";
+
+const ENVIRONMENT: &str = "\
+Environment:
+  SHARDWRIGHT_PLUGIN     the plugin where --plugin is not given
+  SHARDWRIGHT_CACHE_DIR  where plugins are kept [default: ~/.cache/shardwright, or in XDG_CACHE_HOME]
+  SHARDWRIGHT_PYTHON     the Python whose pip downloads plugins [default: python3]
+  CPU_NUM_DEVICES        virtual devices of a CPU plugin where --cpu_devices is not given";
+
+const TRAIN_ABOUT: &str = "\
+Train a Llama-type causal language model, sharded over the devices of a PJRT plugin.
+
+Settings have the names of Hugging Face's TrainingArguments and run_clm.py. Each is a flag, spelled with underscores or \
+dashes, and a key of RUN.json; flags win. Relative paths begin at the working directory in flags, and at the folder of \
+RUN.json in that file. A yes|no setting alone means yes.";
+
+/// Without clap's one-line description, which the text before the usage stands for; a long description would make clap
+/// spread every flag over three lines.
+const TRAIN_TEMPLATE: &str = "{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+const TRAIN_EXAMPLES: &str = "\
+Examples:
+  shardwright train run.json
+  shardwright train run.json --max_steps 20 --mesh data=2,fsdp=4
+  shardwright train --config_name config.json --train_file text/ --output_dir out \\
+      --fsdp full_shard --fsdp_config fsdp_config.json --per_device_train_batch_size 1
+
+  fsdp_config.json, as PyTorch/XLA's FSDPv2 has it:
+  {
+    \"fsdp_transformer_layer_cls_to_wrap\": [\"LlamaDecoderLayer\"],
+    \"xla\": true,
+    \"xla_fsdp_v2\": true,
+    \"xla_fsdp_grad_ckpt\": true
+  }";
+
+/// Train sharded language models with XLA, through PJRT plugins.
+#[derive(Debug, Parser)]
+#[command(name = "shardwright", version, styles = Styles::styled(), disable_help_subcommand = true)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// Flags of every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "General")]
+pub(super) struct GlobalArgs {
+    /// The PJRT plugin: a name that `shardwright plugins` lists, or the path of a shared library
+    #[arg(long, global = true, value_name = "NAME|PATH")]
+    pub(super) plugin: Option<OsString>,
+    /// Never download a plugin
+    #[arg(long, global = true)]
+    pub(super) offline: bool,
+    /// Virtual devices of a CPU plugin [default: 8]
+    #[arg(long = "cpu_devices", global = true, value_name = "N")]
+    cpu_devices: Option<String>,
+    /// Show the sharding plan and the log; twice for more of the log
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(super) verbose: u8,
+    /// Show results and errors only
+    #[arg(short, long, global = true)]
+    quiet: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Train a model
+    #[command(before_help = TRAIN_ABOUT, help_template = TRAIN_TEMPLATE)]
+    #[command(after_help = format!("{TRAIN_EXAMPLES}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+    Train(TrainArgs),
+    /// List the devices of the plugin
+    Devices,
+    /// List the plugins that are known by a name, fetch them, or check those that were fetched
+    Plugins {
+        #[command(subcommand)]
+        action: Option<PluginsAction>,
+    },
+}
+
+/// What to do with plugins.
+#[derive(Debug, Subcommand)]
+pub(super) enum PluginsAction {
+    /// List the plugins that are known by a name (the default)
+    List,
+    /// Fetch a plugin into the cache
+    Fetch {
+        /// Its name [default: the plugin that commands use]
+        name: Option<OsString>,
+    },
+    /// Compare the plugins in the cache with their digests
+    Verify,
+}
+
+/// The settings of `train` that are flags.
+#[derive(Debug)]
+pub(super) struct TrainArgs {
+    pub(super) run_file: Option<OsString>,
+    pub(super) flags: Layer,
+}
+
+/// What became of the command line.
+pub(super) enum Parsed {
+    /// There is something to do.
+    Run(Cli),
+    /// Help or the version was asked for, and printed.
+    Told(ExitCode),
+}
+
+/// Reads a command line; the first word is the program.
+pub(super) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
+    let cli = match Cli::try_parse_from(normalised(words)) {
+        Ok(cli) => cli,
+        Err(error) => return told_or_failed(&error),
+    };
+    cli.global.cpu_devices()?;
+    Ok(Parsed::Run(cli))
+}
+
+/// The words with underscores in the names of flags, and with negative numbers joined to the flags before them, which
+/// clap would take for flags where they have an exponent.
+fn normalised(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for word in words.into_iter().map(with_underscores) {
+        let is_negative =
+            word.to_str().is_some_and(|text| text.starts_with('-') && text.parse::<f64>().is_ok());
+        match joined.last_mut() {
+            Some(flag)
+                if is_negative && flag.to_str().is_some_and(|f| f.starts_with("--") && !f.contains('=')) =>
+            {
+                flag.push("=");
+                flag.push(word);
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
+}
+
+/// A flag with the dashes in its name as underscores: HF's scripts take both.
+fn with_underscores(word: OsString) -> OsString {
+    let Some(flag) = word.to_str().and_then(|text| text.strip_prefix("--")) else { return word };
+    let (name, value) = match flag.split_once('=') {
+        Some((name, value)) => (name, format!("={value}")),
+        None => (flag, String::new()),
+    };
+    format!("--{}{value}", name.replace('-', "_")).into()
+}
+
+impl GlobalArgs {
+    pub(super) fn verbosity(&self) -> Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (false, 0) => Verbosity::Normal,
+            (false, _) => Verbosity::Verbose,
+        }
+    }
+
+    /// How many virtual devices a CPU plugin shall have; other plugins have the devices that there are.
+    pub(super) fn cpu_devices(&self) -> Result<usize, Failure> {
+        let variable = std::env::var_os("CPU_NUM_DEVICES").filter(|value| !value.is_empty());
+        let (source, text) = match (&self.cpu_devices, variable) {
+            (Some(text), _) => ("--cpu_devices", text.clone()),
+            (None, Some(value)) => ("CPU_NUM_DEVICES", value.to_string_lossy().into_owned()),
+            (None, None) => return Ok(CPU_DEVICES),
+        };
+        match AtLeast::<1>::parse(&text) {
+            Some(AtLeast(count)) => Ok(count),
+            None => {
+                let wanted = AtLeast::<1>::wanted();
+                Err(Failure::input(format!("{source}: expected {wanted}, found {text:?}")))
+            }
+        }
+    }
+}
+
+impl Args for TrainArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let run_file = Arg::new("RUN.json")
+            .value_parser(clap::value_parser!(OsString))
+            .help("A JSON file of settings; write it before the flags");
+        SPECS.iter().map(flag).fold(command.arg(run_file), clap::Command::arg)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for TrainArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut flags = Layer::new();
+        for spec in SPECS {
+            if let Some(words) = matches.get_many::<OsString>(spec.name) {
+                let written = Written::Words(words.cloned().collect());
+                flags.insert(spec.name, Given { written, origin: Origin::Flag });
+            }
+        }
+        Ok(TrainArgs { run_file: matches.get_one("RUN.json").cloned(), flags })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn flag(spec: &'static settings::Spec) -> Arg {
+    let default = match spec.default {
+        Some(default) if spec.arity != Arity::Optional => format!(" [default: {default}]"),
+        _ => String::new(),
+    };
+    let arg = Arg::new(spec.name)
+        .long(spec.name)
+        .help_heading(spec.heading)
+        .help(format!("{}{default}", spec.help.trim()))
+        .value_name(spec.placeholder)
+        .value_parser(clap::value_parser!(OsString));
+    match spec.arity {
+        Arity::One => arg.overrides_with(spec.name),
+        Arity::Optional => arg.overrides_with(spec.name).num_args(0..=1).default_missing_value("yes"),
+        Arity::Many => arg.action(ArgAction::Append),
+    }
+}
+
+/// Prints help that was asked for; turns anything else into one line.
+fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let argument = context(ContextKind::InvalidArg);
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // Where it cannot be printed, nobody reads it.
+            let _ = error.print();
+            Ok(Parsed::Told(if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }))
+        }
+        ErrorKind::UnknownArgument => Err(unknown_argument(&argument)),
+        ErrorKind::InvalidSubcommand => {
+            let given = context(ContextKind::InvalidSubcommand);
+            let known = ["train", "devices", "plugins", "list", "fetch", "verify"];
+            let nearest = nearest(&given, &known).map(|name| format!("; did you mean {name}?"));
+            let failure =
+                Failure::input(format!("command {given} is unknown{}", nearest.unwrap_or_default()));
+            Err(failure.with_hint("`shardwright --help` lists the commands"))
+        }
+        ErrorKind::InvalidValue if context(ContextKind::InvalidValue).is_empty() => {
+            let flag = argument.split(' ').next().unwrap_or(&argument);
+            Err(Failure::input(format!("{flag}: a value must follow")))
+        }
+        _ => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            Err(Failure::input(line.strip_prefix("error: ").unwrap_or(line)))
+        }
+    }
+}
+
+fn unknown_argument(argument: &str) -> Failure {
+    let Some(name) = argument.strip_prefix("--") else {
+        if argument.starts_with('-') {
+            return Failure::input(format!("flag {argument} is unknown"));
+        }
+        return Failure::input(format!("argument {argument} is one too many"))
+            .with_hint("`shardwright train` takes one file; all other settings are flags");
+    };
+    let train = Cli::command();
+    let general = train.get_arguments().filter_map(|arg| arg.get_long());
+    let mut known = settings::names();
+    let general: Vec<&str> = general.collect();
+    known.extend(&general);
+    let why = match settings::find(name) {
+        Some(_) => "is a flag of `shardwright train`".to_owned(),
+        None => explain_unknown(name, "--", &known),
+    };
+    Failure::input(format!("flag --{name} {why}"))
+}

@@ -1,0 +1,16 @@
+//! `shardwright devices`.
+
+use super::args::GlobalArgs;
+use super::console;
+use super::engine::Engine;
+use super::failure::Failure;
+use super::fetch;
+
+/// Lists the devices of the plugin.
+pub(super) fn run(global: &GlobalArgs) -> Result<(), Failure> {
+    let plugin = fetch::plugin(global)?;
+    let engine = Engine::start(&plugin, global.cpu_devices()?)?;
+    engine.opening().into_iter().for_each(console::result);
+    engine.devices().into_iter().for_each(console::result);
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Finding the plugin, with a progress bar when it has to be downloaded.
+
+use std::ffi::OsString;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use shardwright_partition::Bytes;
+use shardwright_runtime::plugins::{
+    self, Environment, FetchEvent, Network, PinnedPlugin, PinnedPlugins, ResolvedPlugin,
+};
+
+use super::args::GlobalArgs;
+use super::console::{self, Verbosity};
+use super::failure::Failure;
+
+/// The plugin that the flags, the environment or the default name.
+pub(super) fn plugin(global: &GlobalArgs) -> Result<ResolvedPlugin, Failure> {
+    named_plugin(global.plugin.as_ref(), global)
+}
+
+/// The plugin of this name or path, else the one of the environment or the default.
+pub(super) fn named_plugin(name: Option<&OsString>, global: &GlobalArgs) -> Result<ResolvedPlugin, Failure> {
+    let request = plugins::PluginRequest {
+        plugin: name.cloned(),
+        network: if global.offline { Network::Offline } else { Network::Allowed },
+    };
+    let mut progress = FetchProgress::new(global.verbosity());
+    let pins = PinnedPlugins::embedded();
+    let resolved =
+        plugins::resolve(&request, pins, &Environment::from_process(), &mut |event| progress.event(event));
+    progress.end();
+    Ok(resolved?)
+}
+
+/// Shows a download: as a bar where somebody watches, else as a few lines.
+struct FetchProgress {
+    verbosity: Verbosity,
+    bar: ProgressBar,
+    sizes: Option<(u64, u64)>,
+    is_unpacking: bool,
+}
+
+impl FetchProgress {
+    fn new(verbosity: Verbosity) -> FetchProgress {
+        FetchProgress { verbosity, bar: ProgressBar::hidden(), sizes: None, is_unpacking: false }
+    }
+
+    fn event(&mut self, event: FetchEvent<'_>) {
+        if self.verbosity == Verbosity::Quiet {
+            return;
+        }
+        match event {
+            FetchEvent::Waiting { pin } => {
+                console::note(format!("another process is fetching plugin {}; waiting for it", pin.name));
+            }
+            FetchEvent::Started { pin } => self.start(pin),
+            FetchEvent::Downloading { bytes } => self.bar.set_position(bytes),
+            FetchEvent::Unpacking { bytes } => self.unpack(bytes),
+            FetchEvent::Finished { path } => {
+                self.end();
+                console::note(format!("plugin saved as {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, pin: &PinnedPlugin) {
+        let size = Bytes(pin.wheel_bytes);
+        console::note(format!("fetching plugin {}: {} {}, {size}", pin.name, pin.package, pin.version));
+        self.sizes = Some((pin.wheel_bytes, pin.file_bytes));
+        if console::is_watched() {
+            self.bar = bar("download", pin.wheel_bytes);
+        }
+    }
+
+    fn unpack(&mut self, bytes: u64) {
+        if let (false, Some((_, file_bytes))) = (self.is_unpacking, self.sizes) {
+            self.is_unpacking = true;
+            match console::is_watched() {
+                true => {
+                    self.bar.finish_and_clear();
+                    self.bar = bar("unpack", file_bytes);
+                }
+                false => console::note("unpacking"),
+            }
+        }
+        self.bar.set_position(bytes);
+    }
+
+    fn end(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn bar(what: &'static str, bytes: u64) -> ProgressBar {
+    let template = "{msg:8} {bar:32} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is fixed");
+    ProgressBar::new(bytes).with_style(style).with_message(what)
+}

@@ -1,0 +1,44 @@
+//! `shardwright train`.
+
+use std::path::Path;
+
+use shardwright_train::StopFlag;
+
+use super::args::{GlobalArgs, TrainArgs};
+use super::config;
+use super::engine::{self, Engine};
+use super::failure::Failure;
+use super::fetch;
+use super::interrupt;
+use super::report::Report;
+use super::run_file;
+use super::settings::{Layer, Settings};
+
+/// Trains a model.
+pub(super) fn run(global: &GlobalArgs, arguments: &TrainArgs) -> Result<(), Failure> {
+    let stop = StopFlag::new();
+    interrupt::listen(&stop)?;
+    let result = train(global, arguments, &stop);
+    result.map_err(|failure| if stop.is_requested() { failure.after_signal() } else { failure })
+}
+
+fn train(global: &GlobalArgs, arguments: &TrainArgs, stop: &StopFlag) -> Result<(), Failure> {
+    let file = match &arguments.run_file {
+        Some(path) => run_file::read(Path::new(path))?,
+        None => Layer::new(),
+    };
+    let settings = Settings::read(&[&arguments.flags, &file])?;
+    let (config, notices) = config::train_config(&settings)?;
+
+    let mut report = Report::new(global.verbosity(), &config);
+    notices.iter().for_each(|notice| report.notice(notice));
+    let prepared = engine::prepare(&config, &mut report);
+    report.end();
+    let job = prepared?;
+    let plugin = fetch::plugin(global)?;
+    let engine = Engine::start(&plugin, global.cpu_devices()?)?;
+    report.open(&engine.opening());
+    let result = engine.train(&job, &mut report, stop);
+    report.end();
+    result
+}

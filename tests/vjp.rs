@@ -1,0 +1,607 @@
+//! Every gradient rule against central differences in f64, on one device and split over eight.
+
+mod support;
+
+use std::ops::Range;
+
+use shardwright_graph::{Graph, GraphError, Value};
+use shardwright_hlo::{
+    ArgumentKind, Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, Role, ScatterDims,
+    SliceBounds, Unary, Unit, VerifiedModule, verify,
+};
+use shardwright_mesh::{AbstractMesh, Mesh};
+use shardwright_model::{IGNORED_LABEL, ModelConfig, Weights, causal_loss, logits, parameters};
+use shardwright_partition::ShardedModule;
+use shardwright_runtime::{Argument, Program, RuntimeError, ShardedArray};
+use shardwright_tensor::{DType, HostArray, Shape, TensorType};
+use support::runtime;
+
+type Result<T, E = GraphError> = std::result::Result<T, E>;
+type Build = dyn Fn(&Graph, &[Value]) -> Result<Value>;
+type Remat = dyn Fn(&Unit) -> bool;
+
+/// How arrays are split: the spec for each rank.
+type Split = fn(usize) -> String;
+
+/// The meshes that gradients are taken on besides one device, and how all arrays are split there.
+const SPLITS: [(&str, Split); 2] = [
+    ("x=8", |rank| spec(rank, |dim| if dim == 0 { "x" } else { "-" })),
+    ("a=2,b=4", |rank| {
+        spec(rank, |dim| {
+            if dim == 0 {
+                "a"
+            } else if dim + 1 == rank {
+                "b"
+            } else {
+                "-"
+            }
+        })
+    }),
+];
+const WHOLE: (&str, Split) = ("x=1", |rank| spec(rank, |_| "-"));
+
+fn spec(rank: usize, axis: impl Fn(usize) -> &'static str) -> String {
+    format!("({})", (0..rank).map(axis).collect::<Vec<_>>().join(", "))
+}
+
+/// A function of some arrays, at a point.
+struct Case<'a> {
+    name: &'a str,
+    inputs: Vec<HostArray>,
+    build: &'a Build,
+    /// Distance of the points that differences are taken between; no kink is closer than twice that.
+    step: f64,
+    /// Allowed distance of a gradient from the differences, relative to 1 and the largest gradient.
+    tolerance: f64,
+    /// Allowed distance between one device and several.
+    spread: f64,
+    splits: &'a [(&'static str, Split)],
+}
+
+/// Checks a function of f64 arrays with elements in −2..2.
+#[track_caller]
+fn check(name: &str, inputs: &[&[usize]], build: impl Fn(&Graph, &[Value]) -> Result<Value> + 'static) {
+    check_on(-2.0..2.0, name, inputs, build);
+}
+
+/// Checks a function of f64 arrays with elements in a range.
+#[track_caller]
+fn check_on(
+    range: Range<f64>,
+    name: &str,
+    inputs: &[&[usize]],
+    build: impl Fn(&Graph, &[Value]) -> Result<Value> + 'static,
+) {
+    Case::new(name, inputs, &range, &build).check();
+}
+
+/// Checks a function that XLA cannot split.
+#[track_caller]
+fn check_whole(name: &str, inputs: &[&[usize]], build: impl Fn(&Graph, &[Value]) -> Result<Value> + 'static) {
+    Case { splits: &[], ..Case::new(name, inputs, &(-2.0..2.0), &build) }.check();
+}
+
+impl<'a> Case<'a> {
+    fn new(name: &'a str, inputs: &[&[usize]], range: &Range<f64>, build: &'a Build) -> Case<'a> {
+        let inputs = inputs.iter().zip(1..).map(|(dims, seed)| random(seed, dims, range)).collect();
+        Case { name, inputs, build, step: 1e-3, tolerance: 1e-9, spread: 1e-12, splits: &SPLITS }
+    }
+
+    #[track_caller]
+    fn check(&self) {
+        let program = self.compile(WHOLE, &|_| false);
+        let gradients = self.call(&program);
+        self.compare("differences", &gradients[1..], &self.differences(&program), self.tolerance);
+        for &place in self.splits {
+            self.compare(place.0, &self.gradients(place, &|_| false), &gradients, self.spread);
+        }
+    }
+
+    /// The loss, and its gradients with respect to the inputs.
+    fn gradients(&self, place: (&str, Split), remat: &Remat) -> Vec<Vec<f64>> {
+        self.call(&self.compile(place, remat))
+    }
+
+    fn call(&self, program: &Program) -> Vec<Vec<f64>> {
+        call(program, &self.inputs).iter().map(HostArray::to_f64).collect()
+    }
+
+    fn compile(&self, place: (&str, Split), remat: &Remat) -> Program {
+        compile(self.module(remat), place).unwrap_or_else(|e| panic!("{} on {}: {e}", self.name, place.0))
+    }
+
+    /// For each element of each input, how the loss changes with it: differences of fourth order.
+    fn differences(&self, program: &Program) -> Vec<Vec<f64>> {
+        let mut inputs = self.inputs.clone();
+        let mut slope = |input: usize, element: usize| {
+            let original = inputs[input].clone();
+            let mut values = original.to_f64();
+            let center = values[element];
+            let mut loss_at = |steps: f64| {
+                values[element] = center + steps * self.step;
+                let moved = HostArray::from_slice(original.dims(), &values).unwrap();
+                inputs[input] = moved.cast(original.dtype());
+                call(program, &inputs)[0].to_f64()[0]
+            };
+            let (near, far) = (loss_at(1.0) - loss_at(-1.0), loss_at(2.0) - loss_at(-2.0));
+            inputs[input] = original;
+            (8.0 * near - far) / (12.0 * self.step)
+        };
+        let sizes = self.inputs.iter().map(|i| i.ty().shape.element_count());
+        sizes.enumerate().map(|(i, size)| (0..size).map(|e| slope(i, e)).collect()).collect()
+    }
+
+    /// The sum of the function's elements, each times a number of its own, and its gradients.
+    fn module(&self, remat: &Remat) -> VerifiedModule {
+        let g = Graph::new(self.name);
+        let argument = |(index, input): (usize, &HostArray)| {
+            g.argument(format!("x{index}"), input.ty().clone(), ArgumentKind::Parameter)
+        };
+        let x: Vec<Value> = self.inputs.iter().enumerate().map(argument).collect();
+        let append = || {
+            let y = g.convert((self.build)(&g, &x)?, DType::F64)?;
+            let dims = g.dims(y);
+            let weighted = g.mul(y, g.constant(random(0, &dims, &(0.5..1.5)))?)?;
+            let loss = g.sum(weighted, &(0..dims.len()).collect::<Vec<_>>())?;
+            g.output("loss", loss);
+            let gradients = g.gradients(loss, &x, remat)?;
+            gradients.into_iter().enumerate().for_each(|(i, gradient)| g.output(format!("d{i}"), gradient));
+            Ok::<_, GraphError>(())
+        };
+        append().unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        verify(g.finish()).unwrap_or_else(|e| panic!("{}: {e}", self.name))
+    }
+
+    #[track_caller]
+    fn compare(&self, what: &str, found: &[Vec<f64>], expected: &[Vec<f64>], tolerance: f64) {
+        let lengths = |values: &[Vec<f64>]| values.iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(lengths(found), lengths(expected), "{}", self.name);
+        let largest = expected.iter().flatten().fold(1.0, |m: f64, v| m.max(v.abs()));
+        for (array, (found, expected)) in found.iter().zip(expected).enumerate() {
+            for (element, (f, e)) in found.iter().zip(expected).enumerate() {
+                let fits = (f - e).abs() <= tolerance * largest;
+                assert!(fits, "{}, array {array}, element {element}: {f}, by {what} {e}", self.name);
+            }
+        }
+    }
+}
+
+fn compile(module: VerifiedModule, (mesh, split): (&str, Split)) -> Result<Program, RuntimeError> {
+    let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
+    let sharding = |value| mesh.sharding(split(module.ty(value).rank()).parse().unwrap()).unwrap();
+    let arguments = module.arguments.iter().map(|a| sharding(a.value)).collect();
+    let outputs = module.outputs.iter().map(|o| sharding(o.value)).collect();
+    let sharded = ShardedModule::new(module, mesh.shape(), arguments, outputs).unwrap();
+    runtime(8).compile(&sharded, &mesh)
+}
+
+fn call(program: &Program, inputs: &[HostArray]) -> Vec<HostArray> {
+    let runtime = runtime(8);
+    let place = |(input, place): (&HostArray, &shardwright_runtime::ProgramValue)| {
+        Argument::Donate(ShardedArray::from_host(&runtime, program.mesh(), &place.sharding, input).unwrap())
+    };
+    let arguments = inputs.iter().zip(program.arguments()).map(place).collect();
+    let outputs = program.execute(arguments).unwrap().outputs;
+    outputs.iter().map(|o| o.to_host().unwrap()).collect()
+}
+
+/// An f64 array of numbers that look random: SplitMix64 of the seed and the index.
+fn random(seed: u64, dims: &[usize], range: &Range<f64>) -> HostArray {
+    let count: usize = dims.iter().product();
+    let value = |index: u64| {
+        let mut z = (seed << 32 | index).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let unit = ((z ^ z >> 31) >> 11) as f64 / (1u64 << 53) as f64;
+        range.start + unit * (range.end - range.start)
+    };
+    HostArray::from_slice(dims, &(0..count as u64).map(value).collect::<Vec<_>>()).unwrap()
+}
+
+fn ids(dims: &[usize], values: &[i32]) -> HostArray {
+    HostArray::from_slice(dims, values).unwrap()
+}
+
+#[test]
+fn unary() {
+    let check = |range: Range<f64>, op: Unary| {
+        check_on(range, op.name(), &[&[6, 8]], move |g, x| g.unary(op, x[0]));
+    };
+    for op in [Unary::Cosine, Unary::Exponential, Unary::Logistic, Unary::Negate, Unary::Sine, Unary::Tanh] {
+        check(-2.0..2.0, op);
+    }
+    for op in [Unary::Abs, Unary::Log, Unary::Rsqrt, Unary::Sqrt] {
+        check(0.5..2.0, op);
+    }
+    check(-2.0..-0.5, Unary::Abs);
+}
+
+#[test]
+fn binary() {
+    let check = |range: Range<f64>, op: Binary| {
+        check_on(range, op.name(), &[&[6, 8], &[6, 8]], move |g, x| g.binary(op, x[0], x[1]));
+    };
+    for op in [Binary::Add, Binary::Maximum, Binary::Minimum, Binary::Multiply, Binary::Subtract] {
+        check(-2.0..2.0, op);
+    }
+    for op in [Binary::Divide, Binary::Power] {
+        check(0.5..2.0, op);
+    }
+    check(-2.0..-0.5, Binary::Divide);
+    check_on(-2.0..-0.5, "a negative base", &[&[6, 8]], |g, x| {
+        g.binary(Binary::Power, x[0], g.full_like(x[0], 3.0)?)
+    });
+}
+
+#[test]
+fn ties_share_a_gradient() {
+    // Between two equal elements the differences lie halfway, too.
+    check("maximum of equals", &[&[3, 8]], |g, x| g.binary(Binary::Maximum, x[0], g.neg(g.neg(x[0])?)?));
+    let case = |name, build: &'static Build| {
+        let values = [1.0, 3.0, -2.0, 3.0, /**/ 2.0, 2.0, 0.5, 1.0, /**/ -1.0, -2.0, -3.0, -1.0];
+        let inputs = vec![HostArray::from_slice(&[3, 4], &values).unwrap(); 2];
+        Case { name, inputs, build, step: 1e-3, tolerance: 1e-9, spread: 1e-12, splits: &SPLITS }.check();
+    };
+    case("maximum", &|g, x| g.binary(Binary::Maximum, x[0], x[1]));
+    case("minimum", &|g, x| g.binary(Binary::Minimum, x[0], x[1]));
+    case("reduce max", &|g, x| g.add(g.max(x[0], &[1])?, g.max(x[1], &[1])?));
+}
+
+#[test]
+fn choosing_and_converting() {
+    check("select by the values", &[&[6, 8], &[6, 8]], |g, x| {
+        let greater = g.compare(Comparison::Greater, x[0], x[1])?;
+        g.select(greater, g.mul(x[0], x[1])?, g.unary(Unary::Exponential, x[1])?)
+    });
+    check("select by a constant", &[&[5], &[5]], |g, x| {
+        let condition = HostArray::from_slice(&[5], &[1u8, 0, 0, 1, 1]).unwrap().cast(DType::Pred);
+        g.select(g.constant(condition)?, x[0], x[1])
+    });
+    let inputs = vec![random(1, &[6, 8], &(-2.0..2.0))];
+    let build: &Build = &|g, x| {
+        let single = g.convert(x[0], DType::F32)?;
+        g.convert(g.mul(single, single)?, DType::F64)
+    };
+    Case { name: "convert", inputs, build, step: 0.1, tolerance: 1e-6, spread: 1e-6, splits: &SPLITS }
+        .check();
+}
+
+#[test]
+fn broadcast_in_dim() {
+    let check = |from: &'static [usize], to: &'static [usize], dims: &'static [usize]| {
+        let name = format!("{from:?} to {to:?} at {dims:?}");
+        check(&name, &[from], move |g, x| {
+            let shape = Shape::new(to)?;
+            g.op(Op::BroadcastInDim { shape, dims: dims.to_vec() }, &[g.mul(x[0], x[0])?])
+        });
+    };
+    check(&[], &[4, 6], &[]);
+    check(&[6], &[4, 6], &[1]);
+    check(&[4], &[4, 6], &[0]);
+    check(&[4, 6], &[4, 6], &[0, 1]);
+    check(&[3, 5], &[2, 3, 4, 5], &[1, 3]);
+    check(&[1, 6], &[8, 6], &[0, 1]);
+    check(&[8, 1], &[8, 6], &[0, 1]);
+    check(&[1, 1], &[3, 2], &[0, 1]);
+    check(&[1], &[1, 4], &[0]);
+    check(&[3, 4], &[4, 5, 3], &[2, 0]);
+    check(&[2, 3, 4], &[3, 4, 2], &[2, 0, 1]);
+    check(&[1, 4], &[4, 5, 3], &[2, 0]);
+    check(&[4, 1, 2], &[2, 3, 4], &[2, 1, 0]);
+}
+
+#[test]
+fn reshape_and_transpose() {
+    check("reshape to one dim", &[&[4, 6]], |g, x| g.reshape(x[0], &[24]));
+    check("reshape over the dims' border", &[&[4, 6]], |g, x| g.reshape(x[0], &[3, 2, 4]));
+    check("reshape to no dims", &[&[1, 1]], |g, x| g.reshape(x[0], &[]));
+    for permutation in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        check(&format!("transpose {permutation:?}"), &[&[2, 3, 4]], move |g, x| {
+            g.op(Op::Transpose(permutation.to_vec()), &[x[0]])
+        });
+    }
+}
+
+#[test]
+fn slice() {
+    let slice = |starts: [usize; 2], limits: [usize; 2], strides: [usize; 2]| {
+        let [starts, limits, strides] = [starts, limits, strides].map(Vec::from);
+        let op = Op::Slice(SliceBounds { starts, limits, strides });
+        let name = format!("{op:?}");
+        (name, move |g: &Graph, x: &[Value]| g.op(op.clone(), &[g.mul(x[0], x[0])?]))
+    };
+    let check = |starts, limits, strides| {
+        let (name, build) = slice(starts, limits, strides);
+        check(&name, &[&[8, 9]], build);
+    };
+    check([0, 0], [8, 9], [1, 1]);
+    check([1, 2], [7, 9], [1, 1]);
+    check([1, 2], [7, 9], [2, 3]);
+    check([0, 1], [8, 8], [3, 5]);
+    check([2, 3], [2, 9], [1, 2]);
+    // FIXME: split, XLA's partitioner gives this slice a wrong shape and refuses it.
+    let (name, build) = slice([7, 0], [8, 9], [4, 8]);
+    check_whole(&name, &[&[8, 9]], build);
+}
+
+#[test]
+fn pad() {
+    let pad = |low: [i64; 2], high: [i64; 2], interior: [i64; 2]| {
+        let [low, high, interior] = [low, high, interior].map(Vec::from);
+        let op = Op::Pad { low, high, interior };
+        let name = format!("{op:?}");
+        let build = move |g: &Graph, x: &[Value]| g.op(op.clone(), &[g.mul(x[0], x[0])?, g.mul(x[1], x[1])?]);
+        (name, build)
+    };
+    let check = |low, high, interior| {
+        let (name, build) = pad(low, high, interior);
+        check(&name, &[&[4, 5], &[]], build);
+    };
+    check([1, 0], [0, 3], [0, 0]);
+    check([0, 0], [0, 0], [1, 2]);
+    check([1, 2], [3, 0], [2, 1]);
+    check([-1, 0], [0, -2], [0, 0]);
+    check([-1, 2], [2, -3], [0, 0]);
+    check([-4, 0], [0, 0], [0, 0]);
+    check([-4, 0], [2, 0], [0, 0]);
+    // Cuts into the interior padding, and takes a whole element. FIXME: split, this aborts inside XLA's partitioner
+    // (spmd_partitioner.cc, "get_first_valid_element_offset_on_dilated_shard(0) == swd->padding_low()").
+    let (name, build) = pad([-1, -3], [-2, 1], [2, 1]);
+    check_whole(&name, &[&[4, 5], &[]], build);
+}
+
+#[test]
+fn concatenate() {
+    check("along dim 1", &[&[4, 3], &[4, 1], &[4, 8]], |g, x| g.concatenate(x, 1));
+    check("along dim 0", &[&[3, 4], &[1, 4], &[8, 4]], |g, x| g.concatenate(x, 0));
+    check("one value twice", &[&[4, 3], &[4, 2]], |g, x| g.concatenate(&[x[0], x[1], x[0]], 1));
+    check("one value", &[&[4, 3]], |g, x| g.concatenate(x, 0));
+}
+
+#[test]
+fn dot_general() {
+    type Dims = &'static [(usize, usize)];
+    let check = |x: &[usize], y: &[usize], batch: Dims, contracting: Dims| {
+        let name = format!("{x:?} · {y:?}, batch {batch:?}, contracting {contracting:?}");
+        check(&name, &[x, y], move |g, x| g.dot(x[0], x[1], batch, contracting));
+    };
+    check(&[4, 5], &[5, 6], &[], &[(1, 0)]);
+    check(&[5, 4], &[6, 5], &[], &[(0, 1)]);
+    check(&[3], &[4], &[], &[]);
+    check(&[8], &[8], &[], &[(0, 0)]);
+    check(&[2, 3, 5], &[5, 2, 3], &[], &[(2, 0)]);
+    check(&[2, 4, 5], &[2, 5, 3], &[(0, 0)], &[(2, 1)]);
+    check(&[4, 2, 5], &[5, 3, 2], &[(1, 2)], &[(2, 0)]);
+    check(&[4, 3], &[3, 4], &[(0, 1)], &[(1, 0)]);
+    check(&[4, 3], &[4, 3], &[(0, 0), (1, 1)], &[]);
+    check(&[2, 3, 2, 3], &[3, 2, 4], &[(0, 1), (1, 0)], &[]);
+    check(&[3, 4, 5], &[4, 5, 2], &[], &[(1, 0), (2, 1)]);
+    check(&[3, 4, 5], &[4, 5, 2], &[], &[(2, 1), (1, 0)]);
+    check(&[3, 4, 5], &[5, 2, 4], &[], &[(1, 2), (2, 0)]);
+    check(&[2, 3, 4], &[4, 2, 3], &[], &[(0, 1), (2, 0), (1, 2)]);
+    check(&[2, 3, 4, 2, 5], &[5, 2, 3, 4, 2], &[(0, 4), (2, 3)], &[(4, 0), (1, 2)]);
+    // What attention does: batch dims that are not in front.
+    check(&[2, 3, 2, 2, 4], &[2, 3, 2, 4], &[(0, 0), (2, 2)], &[(4, 3)]);
+}
+
+#[test]
+fn dot_general_with_wide_sums() {
+    let inputs = vec![random(1, &[4, 5], &(-2.0..2.0)), random(2, &[5, 6], &(-2.0..2.0))];
+    let build: &Build = &|g, x| {
+        let [lhs, rhs] = [g.convert(x[0], DType::F32)?, g.convert(x[1], DType::F32)?];
+        let dims = DotDims {
+            lhs_batch: vec![],
+            rhs_batch: vec![],
+            lhs_contracting: vec![1],
+            rhs_contracting: vec![0],
+            result: DType::F64,
+            precision: Precision::Highest,
+        };
+        g.op(Op::DotGeneral(dims), &[lhs, rhs])
+    };
+    Case {
+        name: "f32 summed in f64",
+        inputs,
+        build,
+        step: 0.1,
+        tolerance: 1e-6,
+        spread: 1e-6,
+        splits: &SPLITS,
+    }
+    .check();
+}
+
+#[test]
+fn reduce() {
+    for dims in [&[0][..], &[1], &[2], &[0, 2], &[0, 1, 2], &[]] {
+        let squares = |g: &Graph, x: Value| g.mul(x, x);
+        check(&format!("sum over {dims:?}"), &[&[3, 4, 5]], move |g, x| g.sum(squares(g, x[0])?, dims));
+        check(&format!("max over {dims:?}"), &[&[3, 4, 5]], move |g, x| g.max(squares(g, x[0])?, dims));
+    }
+}
+
+#[test]
+fn gather() {
+    check("rows, one of them three times", &[&[6, 4]], |g, x| {
+        g.gather_rows(x[0], g.constant(ids(&[5], &[2, 0, 2, 5, 2]))?)
+    });
+    check("rows at two-dim ids", &[&[6, 4]], |g, x| {
+        g.gather_rows(g.mul(x[0], x[0])?, g.constant(ids(&[2, 4], &[1, 1, 5, 0, 3, 1, 5, 4]))?)
+    });
+    check("a row at no dims", &[&[6, 4]], |g, x| g.gather_rows(x[0], g.constant(ids(&[], &[3]))?));
+    check("blocks, at indices with two components", &[&[5, 6]], |g, x| {
+        let dims = GatherDims {
+            offset: vec![0, 2],
+            collapsed: vec![],
+            start_index_map: vec![1, 0],
+            index_vector: 0,
+            slice_sizes: vec![2, 3],
+        };
+        // Columns first; the blocks overlap.
+        g.op(Op::Gather(dims), &[x[0], g.constant(ids(&[2, 3], &[0, 1, 3, /**/ 0, 1, 3]))?])
+    });
+}
+
+#[test]
+fn scatter() {
+    check("rows, one of them three times", &[&[6, 4], &[5, 4]], |g, x| {
+        let dims = ScatterDims {
+            update_window: vec![1],
+            inserted_window: vec![0],
+            index_map: vec![0],
+            index_vector: 1,
+        };
+        let at = g.constant(ids(&[5], &[2, 0, 2, 5, 2]))?;
+        g.op(Op::Scatter { kind: Reduction::Add, dims }, &[x[0], at, g.mul(x[1], x[1])?])
+    });
+    check("blocks, at indices with two components", &[&[5, 6], &[2, 4, 3]], |g, x| {
+        let dims = ScatterDims {
+            update_window: vec![0, 2],
+            inserted_window: vec![],
+            index_map: vec![1, 0],
+            index_vector: 1,
+        };
+        let at = g.constant(ids(&[4, 2], &[0, 0, /**/ 1, 1, /**/ 3, 3, /**/ 0, 0]))?;
+        g.op(Op::Scatter { kind: Reduction::Add, dims }, &[x[0], at, x[1]])
+    });
+}
+
+#[test]
+fn identities() {
+    check("optimization_barrier", &[&[4, 6], &[3]], |g, x| {
+        let held = g.push(Op::OptimizationBarrier, &[g.mul(x[0], x[0])?, x[1], x[0]])?;
+        g.mul(held[0], g.broadcast_in_dim(g.sum(held[1], &[0])?, &[4, 6], &[])?)
+    });
+    check("a barrier's result that nothing uses", &[&[4, 6], &[3]], |g, x| {
+        let held = g.push(Op::OptimizationBarrier, x)?;
+        g.mul(held[0], x[0])
+    });
+    check("boundaries", &[&[4, 6]], |g, x| {
+        let y = g.activation(g.mul(g.weight(x[0])?, x[0])?)?;
+        g.op(Op::Boundary(Role::Stored), &[y])
+    });
+}
+
+#[test]
+fn values_used_several_times() {
+    check("x x + x exp(x) / x", &[&[4, 6]], |g, x| {
+        let x = x[0];
+        let square = g.mul(x, x)?;
+        let product = g.mul(square, g.unary(Unary::Exponential, x)?)?;
+        g.add(g.add(square, product)?, g.add(x, square)?)
+    });
+    check("an input that nothing uses", &[&[4], &[3]], |g, x| g.mul(x[0], x[0]));
+    check("the loss is an input", &[&[]], |_, x| Ok(x[0]));
+}
+
+#[test]
+fn detached_values_count_as_constants() {
+    let inputs = vec![random(1, &[4, 6], &(-2.0..2.0)), random(2, &[4, 6], &(-2.0..2.0))];
+    let [x, c] = [inputs[0].to_f64(), inputs[1].to_f64()];
+    let build: &Build = &|g, x| {
+        let fixed = g.detach(g.unary(Unary::Exponential, g.mul(x[0], x[1])?)?);
+        g.unit("u", "Unit", || g.mul(g.detach(g.offset(fixed, 1.0)?), x[0]))
+    };
+    let case =
+        Case { name: "detach", inputs, build, step: 0.0, tolerance: 1e-12, spread: 1e-12, splits: &SPLITS };
+    let weights = random(0, &[4, 6], &(0.5..1.5)).to_f64();
+    let slope = |i: usize| weights[i] * ((x[i] * c[i]).exp() + 1.0);
+    let expected = [(0..24).map(slope).collect(), vec![0.0; 24]];
+    for remat in [false, true] {
+        let gradients = case.gradients(WHOLE, &move |_| remat);
+        case.compare("the formula", &gradients[1..], &expected, case.tolerance);
+    }
+}
+
+/// A function in nested units, with values that cross their borders in both directions.
+fn nested_units(g: &Graph, x: &[Value]) -> Result<Value> {
+    let [w, mut hidden] = [x[0], x[1]];
+    for layer in ["0", "1"] {
+        hidden = g.unit(layer, "Layer", || {
+            let skipped = g.unit(format!("{layer}.norm"), "Norm", || {
+                let scale = g.unary(Unary::Rsqrt, g.offset(g.sum(g.mul(hidden, hidden)?, &[1])?, 1.0)?)?;
+                g.mul(hidden, g.broadcast_in_dim(scale, &g.dims(hidden), &[0])?)
+            })?;
+            let mixed = g.unit(format!("{layer}.mlp"), "Mlp", || {
+                let inner = g.unary(Unary::Tanh, g.dot(skipped, g.weight(w)?, &[], &[(1, 1)])?)?;
+                g.dot(inner, w, &[], &[(1, 0)])
+            })?;
+            g.activation(g.add(g.mul(hidden, skipped)?, mixed)?)
+        })?;
+    }
+    Ok(hidden)
+}
+
+#[test]
+fn rematerialised_units_have_the_same_gradients() {
+    let inputs = vec![random(1, &[8, 4], &(-1.0..1.0)), random(2, &[8, 4], &(-1.0..1.0))];
+    let build: &Build = &nested_units;
+    let case = Case {
+        name: "nested units",
+        inputs,
+        build,
+        step: 1e-3,
+        tolerance: 1e-9,
+        spread: 1e-12,
+        splits: &SPLITS,
+    };
+    case.check();
+    let kept = case.gradients(WHOLE, &|_| false);
+    let rules: [(&str, &Remat); 5] = [
+        ("all units", &|_| true),
+        ("outer units", &|u| u.class == "Layer"),
+        ("inner units", &|u| u.class != "Layer"),
+        ("one layer and part of the other", &|u| u.path == "0" || u.path == "1.mlp"),
+        ("the part with the sums", &|u| u.class == "Norm"),
+    ];
+    for (name, remat) in rules {
+        for place in [WHOLE].into_iter().chain(SPLITS) {
+            let gradients = case.gradients(place, remat);
+            case.compare(&format!("{name} on {}", place.0), &gradients, &kept, case.spread);
+        }
+        let length = |remat: &Remat| case.module(remat).instructions.len();
+        assert!(length(remat) > length(&|_| false), "{name}: nothing is computed again");
+    }
+}
+
+#[test]
+fn softmax_with_cross_entropy() {
+    check("causal loss", &[&[2, 4, 6]], |g, x| {
+        let labels = [3, 0, IGNORED_LABEL, 5, /**/ 1, 2, 2, IGNORED_LABEL];
+        Ok(causal_loss(g, x[0], g.constant(ids(&[2, 4], &labels))?)?.sum)
+    });
+}
+
+#[test]
+fn a_whole_model() {
+    // Norms, softmax and loss are in f32 whatever the weights are, hence the long steps and the tolerance.
+    let text = r#"{"model_type": "llama", "hidden_size": 8, "intermediate_size": 6, "num_hidden_layers": 1,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 11, "attention_bias": true,
+        "max_position_embeddings": 16, "tie_word_embeddings": true}"#;
+    let config = ModelConfig::parse(text, "config.json").unwrap();
+    let infos = parameters(&config).into_iter().zip(1..);
+    let inputs = infos.map(|(info, seed)| random(seed, &info.shape, &(-0.7..0.7))).collect();
+    let build = move |g: &Graph, x: &[Value]| {
+        let tokens = ids(&[2, 5], &[1, 7, 3, 7, 10, /**/ 0, 2, 2, 9, 4]);
+        let tokens = g.constant(tokens)?;
+        let mut values = x.iter().copied();
+        let weights = Weights::new(&config, |_| values.next().unwrap());
+        Ok(causal_loss(g, logits(g, &weights, tokens)?, tokens)?.sum)
+    };
+    let case = Case {
+        name: "llama",
+        inputs,
+        build: &build,
+        step: 0.02,
+        tolerance: 1e-4,
+        spread: 1e-5,
+        splits: &SPLITS,
+    };
+    case.check();
+    let kept = case.gradients(WHOLE, &|_| false);
+    let again = case.gradients(SPLITS[0], &|u| u.class == "LlamaDecoderLayer");
+    case.compare("rematerialised layers", &again, &kept, case.spread);
+    let ty = TensorType::new(DType::F64, [11, 8]).unwrap();
+    assert_eq!(*case.inputs[0].ty(), ty, "the token table comes first");
+    assert!(kept[1].iter().any(|v| v.abs() > 0.1), "gradients are not just rounding");
+}
