@@ -1,10 +1,10 @@
 //! Ctrl-C, and the signals that ask a process to end.
 
-use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use shardwright_pjrt::exit_now;
 use shardwright_train::StopFlag;
 
 use super::console;
@@ -46,5 +46,6 @@ fn end_at(time: Instant, stop: &StopFlag) {
         thread::sleep(POLL);
     }
     console::note("error: interrupted");
-    process::exit(INTERRUPTED.into());
+    // A plugin may be at work, and its destructors do not survive that.
+    exit_now(INTERRUPTED);
 }
