@@ -58,7 +58,7 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
     let corpus = Corpus::open(&config.train_files, CorpusOptions::default())?;
     observer.event(Event::Phase(Phase::Tokenizer));
     let tokenizer = match &config.tokenizer {
-        Some(path) => Tokenizer::from_file(path)?,
+        Some(path) => Tokenizer::from_file(file_in(path, "tokenizer.json"))?,
         None => Tokenizer::train_byte_level_bpe(&corpus, model.vocab_size(), &SPECIAL_TOKENS)?,
     };
     tokenizer.check_fits(model.vocab_size(), &config_path)?;
@@ -85,12 +85,17 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
 
 fn read_model_config(source: &ModelSource) -> Result<(PathBuf, ModelConfig), TrainError> {
     let (ModelSource::Config(path) | ModelSource::Pretrained(path)) = source;
-    let path = if path.is_dir() { path.join("config.json") } else { path.clone() };
+    let path = file_in(path, "config.json");
     let wrong =
         |source| TrainError::Io { action: "read the model's configuration", path: path.clone(), source };
     let text = fs::read_to_string(&path).map_err(wrong)?;
     let model = ModelConfig::parse(&text, &path.display().to_string())?;
     Ok((path, model))
+}
+
+/// The file of this name, where a path is that of its folder.
+fn file_in(path: &Path, name: &str) -> PathBuf {
+    if path.is_dir() { path.join(name) } else { path.to_owned() }
 }
 
 /// The model's modules, with the numbers that the parameters inside them hold.
