@@ -4,9 +4,9 @@ mod support;
 
 use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, Mesh};
-use shardwright_model::{ModelConfig, ParameterInfo, modules, parameters};
-use shardwright_partition::{CollectiveSummary, ModelModule, PlanOptions, Strategy, WrapConfig, WrapPolicy};
-use shardwright_train::{AdamWConfig, LossDenominator, StepConfig, TrainStep};
+use shardwright_model::{ModelConfig, ParameterInfo, parameters};
+use shardwright_partition::{CollectiveSummary, PlanOptions, Strategy, WrapConfig, WrapPolicy};
+use shardwright_train::{AdamWConfig, LossDenominator, StepConfig, TrainStep, model_modules};
 use support::{data, runtime};
 
 const BATCH: [usize; 2] = [8, 64];
@@ -28,11 +28,7 @@ impl Step {
     fn new(name: &str, mesh: &str, strategy: Strategy, layers: Layers) -> Step {
         let text = std::fs::read_to_string(data("oracle/models").join(name).join("config.json")).unwrap();
         let model = ModelConfig::parse(&text, "config.json").unwrap();
-        let module = |m: shardwright_model::ModuleInfo| {
-            let (path, class) = (m.path, m.class.to_owned());
-            ModelModule { path, class, parameters: 0 }
-        };
-        let known: Vec<ModelModule> = modules(&model).into_iter().map(module).collect();
+        let known = model_modules(&model);
         let config = StepConfig {
             global_batch_size: BATCH[0],
             block_size: BATCH[1],

@@ -79,7 +79,7 @@ fn weights_are_normal_and_those_of_norms_one() {
     for (info, weights) in infos.iter().zip(&weights) {
         let values = weights.to_f64();
         match info.init {
-            Init::Normal { std } => {
+            Init::Normal { std, .. } => {
                 assert_eq!(std, model.initializer_range());
                 let units: Vec<f64> = values.iter().map(|v| v / std).collect();
                 check_normal(&info.name, &units);

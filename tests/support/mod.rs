@@ -39,7 +39,6 @@ pub(crate) struct CurveConfig {
     pub(crate) lr: f64,
     pub(crate) weight_decay: f64,
     pub(crate) max_norm: f64,
-    pub(crate) grad_ckpt: bool,
 }
 
 impl Curve {
@@ -66,5 +65,6 @@ pub(crate) fn oracle_batches() -> Vec<HostArray> {
         .chunks_exact(8)
         .map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()) as i32)
         .collect();
+    assert_eq!(ids.len(), 20 * 8 * 64);
     ids.chunks_exact(8 * 64).map(|batch| HostArray::from_slice(&[8, 64], batch).unwrap()).collect()
 }

@@ -24,6 +24,16 @@ pub fn write_bytes_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), Ch
     write().map_err(|problem: Problem| problem.at(path))
 }
 
+/// Sees to it that a folder exists and that files can be written in it, and leaves nothing there.
+pub fn make_writable_folder(folder: impl AsRef<Path>) -> Result<(), CheckpointError> {
+    let folder = folder.as_ref();
+    std::fs::create_dir_all(folder).map_err(|e| Problem::io("make the folder")(e).at(folder))?;
+    let probe =
+        tempfile::tempfile_in(folder).map_err(|e| Problem::io("write in the folder")(e).at(folder))?;
+    drop(probe);
+    Ok(())
+}
+
 /// Writes a value as indented JSON with a final newline, replacing what was there in one step.
 pub fn write_json_atomic(
     path: impl AsRef<Path>,

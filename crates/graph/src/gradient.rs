@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use shardwright_hlo::{ArgumentKind, Instruction, Op, Phase, Role, Unit, ValueId};
+use shardwright_hlo::{ArgumentKind, Instruction, Op, Phase, Role, Unit, UnitId, ValueId};
 
 use crate::rules::vjp;
 use crate::{Graph, GraphError};
@@ -51,15 +51,26 @@ impl Graph {
     }
 }
 
-/// The instruction ranges of the outermost units for which `remat` holds, by where they end.
-fn outermost(units: &[Unit], remat: &dyn Fn(&Unit) -> bool) -> HashMap<usize, Range<usize>> {
-    let chosen: Vec<&Unit> = units.iter().filter(|u| !u.instructions.is_empty() && remat(u)).collect();
-    let inside = |inner: &Unit, outer: &Unit| {
-        let (i, o) = (&inner.instructions, &outer.instructions);
-        i != o && o.start <= i.start && i.end <= o.end
+/// A unit that is to be rematerialised.
+#[derive(Clone)]
+struct Remat {
+    unit: UnitId,
+    instructions: Range<usize>,
+}
+
+/// The outermost units for which `remat` holds, by where their instructions end.
+fn outermost(units: &[Unit], remat: &dyn Fn(&Unit) -> bool) -> HashMap<usize, Remat> {
+    let ids = (0..).map(UnitId);
+    let chosen: Vec<(UnitId, &Range<usize>)> = ids
+        .zip(units)
+        .filter(|(_, unit)| !unit.instructions.is_empty() && remat(unit))
+        .map(|(id, unit)| (id, &unit.instructions))
+        .collect();
+    let inside = |inner: &Range<usize>, outer: &Range<usize>| {
+        inner != outer && outer.start <= inner.start && inner.end <= outer.end
     };
-    let outer = chosen.iter().filter(|unit| !chosen.iter().any(|other| inside(unit, other)));
-    outer.map(|unit| (unit.instructions.end, unit.instructions.clone())).collect()
+    let outer = chosen.iter().filter(|(_, range)| !chosen.iter().any(|(_, other)| inside(range, other)));
+    outer.map(|&(unit, range)| (range.end, Remat { unit, instructions: range.clone() })).collect()
 }
 
 struct Reverse<'g> {
@@ -92,13 +103,13 @@ impl Reverse<'_> {
     }
 
     /// Goes through the instructions in `range` from last to first; `units` are rematerialised.
-    fn walk(&mut self, range: Range<usize>, units: &HashMap<usize, Range<usize>>) -> Result<()> {
+    fn walk(&mut self, range: Range<usize>, units: &HashMap<usize, Remat>) -> Result<()> {
         let mut end = range.end;
         while end > range.start {
             match units.get(&end) {
                 Some(unit) => {
-                    self.rematerialise(unit.clone())?;
-                    end = unit.start;
+                    self.rematerialise(unit)?;
+                    end = unit.instructions.start;
                 }
                 None => {
                     end -= 1;
@@ -129,11 +140,11 @@ impl Reverse<'_> {
     }
 
     /// Computes the unit again behind a barrier, and goes back through that.
-    fn rematerialise(&mut self, range: Range<usize>) -> Result<()> {
-        let (unit, inputs, outputs) = {
+    fn rematerialise(&mut self, Remat { unit, instructions }: &Remat) -> Result<()> {
+        let (inputs, outputs) = {
             let module = self.graph.module.borrow();
-            let body = &module.instructions[range.clone()];
-            (body[0].location.unit, inputs_of(body), outputs_of(body))
+            let body = &module.instructions[instructions.clone()];
+            (inputs_of(body), outputs_of(body))
         };
         let outputs: Vec<(ValueId, ValueId)> =
             outputs.into_iter().filter_map(|v| Some((v, self.cotangent(v)?))).collect();
@@ -142,15 +153,16 @@ impl Reverse<'_> {
         }
 
         let held: Vec<ValueId> = inputs.iter().copied().chain(outputs.iter().map(|o| o.1)).collect();
-        let released =
-            self.graph.at(unit, Phase::Recompute, || self.graph.push(Op::OptimizationBarrier, &held))?;
+        let released = self
+            .graph
+            .at(Some(*unit), Phase::Recompute, || self.graph.push(Op::OptimizationBarrier, &held))?;
         let (released_inputs, released_cotangents) = released.split_at(inputs.len());
         let mut copies: HashMap<ValueId, ValueId> =
             inputs.iter().copied().zip(released_inputs.iter().copied()).collect();
         self.inherit(&copies);
 
         let start = self.graph.module.borrow().instructions.len();
-        for index in range {
+        for index in instructions.clone() {
             self.write_again(index, &mut copies)?;
         }
         let end = self.graph.module.borrow().instructions.len();

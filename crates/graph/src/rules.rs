@@ -271,7 +271,8 @@ fn reduce(
     }
 }
 
-/// Slices are added back to where they were taken.
+/// Slices are added back to where they were taken. A start index outside the operand was clamped; its cotangent is lost,
+/// as `scatter` leaves such updates out.
 fn gather(g: &Graph, [x, indices]: [ValueId; 2], dims: &GatherDims, ct: ValueId) -> Result<ValueId> {
     let scatter = ScatterDims {
         update_window: dims.offset.clone(),

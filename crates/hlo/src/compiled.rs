@@ -121,9 +121,10 @@ impl Collective {
         };
         let kind = CollectiveKind::ALL.into_iter().find(|kind| kind.name() == opcode)?;
         let shape = instruction.shape.as_ref();
-        // A start gives its operand, its result and sometimes contexts; an all-reduce just its result.
+        // A start gives its operand, its result and sometimes contexts; that of an all-reduce just its results.
+        let with_operand = started && kind != CollectiveKind::AllReduce;
         let result = match shape {
-            Some(shape) if started && shape.tuple_shapes.len() > 1 => shape.tuple_shapes.get(1),
+            Some(shape) if with_operand && shape.tuple_shapes.len() > 1 => shape.tuple_shapes.get(1),
             shape => shape,
         };
         let groups = &instruction.replica_groups;
@@ -276,9 +277,10 @@ mod tests {
             ("all-gather-start", pair),
             ("all-gather-done", Shape::array(BF16, &[8, 8])),
             ("all-reduce", Shape::tuple(vec![Shape::array(F32, &[]), Shape::array(F32, &[3])])),
+            ("all-reduce-start", Shape::tuple(vec![Shape::array(F32, &[2]), Shape::array(F32, &[3])])),
         ]);
         assert_eq!(program.total(CollectiveKind::AllGather), (2, 128 + 128));
-        assert_eq!(program.total(CollectiveKind::AllReduce), (1, 16));
+        assert_eq!(program.total(CollectiveKind::AllReduce), (2, 16 + 20));
         assert_eq!(program.total(CollectiveKind::ReduceScatter), (0, 0));
         assert_eq!(program.collectives[0].group_size, Some(4));
     }

@@ -340,6 +340,7 @@ mod tests {
             &["s32[2]"],
             "exponential of [s32[2]]: the op is defined on the dtype",
         );
+        check(Op::Unary(Unary::Abs), &["u32[2]"], "abs of [u32[2]]: the op is defined on the dtype");
         check(Op::Select, &["pred[2]", "f32[2]", "f32[2]"], "[f32[2]]");
         check(
             Op::Select,

@@ -266,7 +266,10 @@ impl Unary {
     pub(crate) fn takes(self, dtype: DType) -> bool {
         match self {
             Unary::Not => !dtype.is_float(),
-            Unary::Abs | Unary::Negate => dtype != DType::Pred,
+            Unary::Abs => {
+                dtype.is_float() || matches!(dtype, DType::S8 | DType::S16 | DType::S32 | DType::S64)
+            }
+            Unary::Negate => dtype != DType::Pred,
             _ => dtype.is_float(),
         }
     }

@@ -9,12 +9,18 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::{AbstractMesh, AxisName, Mesh, PartitionSpec};
 
 /// How an array is laid out over a mesh: a [`PartitionSpec`] whose axes are all there, each used once.
+///
+/// Cheap to clone: a program keeps one for each argument, and an array takes it along.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NamedSharding {
+pub struct NamedSharding(Arc<Layout>);
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Layout {
     mesh: AbstractMesh,
     spec: PartitionSpec,
     // The spec with axis positions for names. With `replica_axes` they are all axes of the mesh, each once.
@@ -115,27 +121,27 @@ impl NamedSharding {
             }
         }
         let replica_axes = (0..used_by.len()).filter(|&axis_idx| used_by[axis_idx].is_none()).collect();
-        Ok(Self { mesh: mesh.clone(), spec, tile_axes, replica_axes })
+        Ok(Self(Arc::new(Layout { mesh: mesh.clone(), spec, tile_axes, replica_axes })))
     }
 
     /// The sharding that gives every partition a whole copy of an array of this rank.
     pub fn replicated(mesh: &AbstractMesh, rank: usize) -> Self {
-        Self {
+        Self(Arc::new(Layout {
             mesh: mesh.clone(),
             spec: PartitionSpec::replicated(rank),
             tile_axes: vec![Vec::new(); rank],
             replica_axes: (0..mesh.axes().len()).collect(),
-        }
+        }))
     }
 
     /// The mesh.
     pub fn mesh(&self) -> &AbstractMesh {
-        &self.mesh
+        &self.0.mesh
     }
 
     /// The spec.
     pub fn spec(&self) -> &PartitionSpec {
-        &self.spec
+        &self.0.spec
     }
 
     /// Checks that an array of this global shape can have this sharding. Sizes may be anything, zero too.
@@ -144,20 +150,20 @@ impl NamedSharding {
     ///
     /// The spec has more or fewer entries than the shape has dims.
     pub fn check_rank(&self, shape: &[usize]) -> Result<(), ShardingError> {
-        if self.spec.rank() != shape.len() {
-            return Err(ShardingError::RankMismatch { spec: self.spec.clone(), shape: shape.to_vec() });
+        if self.0.spec.rank() != shape.len() {
+            return Err(ShardingError::RankMismatch { spec: self.0.spec.clone(), shape: shape.to_vec() });
         }
         Ok(())
     }
 
     /// Into how many tiles each dim is cut.
     pub fn shards_per_dim(&self) -> Vec<usize> {
-        self.tile_axes.iter().map(|axes| self.extent(axes)).collect()
+        self.0.tile_axes.iter().map(|axes| self.extent(axes)).collect()
     }
 
     /// Whether every partition holds the whole array: no dim is split, or only over axes of size 1.
     pub fn is_fully_replicated(&self) -> bool {
-        self.tile_axes.iter().all(|axes| self.extent(axes) == 1)
+        self.0.tile_axes.iter().all(|axes| self.extent(axes) == 1)
     }
 
     /// The shape every device stores of an array of this global shape, padding included.
@@ -177,14 +183,19 @@ impl NamedSharding {
     ///
     /// If the mesh has no such partition, or the shape has a rank that [`NamedSharding::check_rank`] refuses.
     pub fn shard_ranges(&self, partition: usize, shape: &[usize]) -> Vec<Range<usize>> {
-        assert!(partition < self.mesh.size(), "mesh {} has no partition {partition}", self.mesh);
-        assert_eq!(shape.len(), self.spec.rank(), "spec {} is for another rank than {shape:?}", self.spec);
+        assert!(partition < self.0.mesh.size(), "mesh {} has no partition {partition}", self.0.mesh);
+        assert_eq!(
+            shape.len(),
+            self.0.spec.rank(),
+            "spec {} is for another rank than {shape:?}",
+            self.0.spec
+        );
         let range = |(&size, axes): (&usize, &Vec<usize>)| {
             let tile_size = size.div_ceil(self.extent(axes));
             let start = self.index_along(partition, axes).saturating_mul(tile_size).min(size);
             start..start.saturating_add(tile_size).min(size)
         };
-        shape.iter().zip(&self.tile_axes).map(range).collect()
+        shape.iter().zip(&self.0.tile_axes).map(range).collect()
     }
 
     /// What each partition holds of an array of this global shape, in partition order.
@@ -197,9 +208,9 @@ impl NamedSharding {
         let shard = |partition| Shard {
             partition,
             ranges: self.shard_ranges(partition, shape),
-            replica: self.index_along(partition, &self.replica_axes),
+            replica: self.index_along(partition, &self.0.replica_axes),
         };
-        Ok((0..self.mesh.size()).map(shard).collect())
+        Ok((0..self.0.mesh.size()).map(shard).collect())
     }
 
     /// How many elements of padding the shards of one copy of the array store together.
@@ -233,16 +244,16 @@ impl NamedSharding {
     /// calls `@mesh`. All dims are closed: propagation does not split them further.
     pub fn sdy_text(&self) -> String {
         let dim_text = |axes: &Vec<usize>| {
-            let axes: Vec<_> = axes.iter().map(|&idx| format!("\"{}\"", self.mesh.axes()[idx].0)).collect();
+            let axes: Vec<_> = axes.iter().map(|&idx| format!("\"{}\"", self.0.mesh.axes()[idx].0)).collect();
             format!("{{{}}}", axes.join(", "))
         };
-        format!("<@mesh, [{}]>", self.tile_axes.iter().map(dim_text).collect::<Vec<_>>().join(", "))
+        format!("<@mesh, [{}]>", self.0.tile_axes.iter().map(dim_text).collect::<Vec<_>>().join(", "))
     }
 
     /// Checks that the devices of `mesh` are arranged as this sharding expects.
     pub(crate) fn check_mesh(&self, mesh: &Mesh) -> Result<(), ShardingError> {
-        if *mesh.shape() != self.mesh {
-            let (sharding_mesh, device_mesh) = (self.mesh.clone(), mesh.shape().clone());
+        if *mesh.shape() != self.0.mesh {
+            let (sharding_mesh, device_mesh) = (self.0.mesh.clone(), mesh.shape().clone());
             return Err(ShardingError::MeshMismatch { sharding_mesh, device_mesh });
         }
         Ok(())
@@ -250,35 +261,35 @@ impl NamedSharding {
 
     /// Which tile of each dim a partition holds.
     pub(crate) fn tile_indices(&self, partition: usize) -> Vec<usize> {
-        self.tile_axes.iter().map(|axes| self.index_along(partition, axes)).collect()
+        self.0.tile_axes.iter().map(|axes| self.index_along(partition, axes)).collect()
     }
 
     /// How many copies of each block there are.
     pub(crate) fn replica_count(&self) -> usize {
-        self.extent(&self.replica_axes)
+        self.extent(&self.0.replica_axes)
     }
 
     /// All axes of the mesh in the order in which blocks and then their replicas are counted.
     pub(crate) fn block_axes(&self) -> Vec<usize> {
-        self.tile_axes.iter().flatten().chain(&self.replica_axes).copied().collect()
+        self.0.tile_axes.iter().flatten().chain(&self.0.replica_axes).copied().collect()
     }
 
     /// The product of the sizes of these axes.
     fn extent(&self, axes: &[usize]) -> usize {
-        axes.iter().map(|&axis_idx| self.mesh.axes()[axis_idx].1).product()
+        axes.iter().map(|&axis_idx| self.0.mesh.axes()[axis_idx].1).product()
     }
 
     /// The position of a partition along these axes, read as one axis with the first the major one.
     fn index_along(&self, partition: usize, axes: &[usize]) -> usize {
         axes.iter().fold(0, |index, &axis_idx| {
-            index * self.mesh.axes()[axis_idx].1 + self.mesh.coordinate(partition, axis_idx)
+            index * self.0.mesh.axes()[axis_idx].1 + self.0.mesh.coordinate(partition, axis_idx)
         })
     }
 }
 
 impl fmt::Display for NamedSharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {}", self.spec, self.mesh)
+        write!(f, "{} on {}", self.0.spec, self.0.mesh)
     }
 }
 

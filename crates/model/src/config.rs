@@ -11,7 +11,7 @@ use raw::RawConfig;
 
 pub use error::{ConfigError, ConfigProblem};
 
-/// Sizes up to this are possible, so that no product of them overflows anywhere.
+/// Sizes up to this are possible, so that no parameter is too large to be addressed.
 const LARGEST_SIZE: usize = 1 << 24;
 const MOST_LAYERS: usize = 1 << 12;
 const MOST_POSITIONS: usize = 1 << 31;
@@ -41,6 +41,7 @@ pub struct ModelConfig {
     dtype: Option<DType>,
     bos_token_id: Option<u32>,
     eos_token_ids: Vec<u32>,
+    padding_row: Option<usize>,
 }
 
 impl ModelConfig {
@@ -158,6 +159,12 @@ impl ModelConfig {
         self.dtype
     }
 
+    /// The row of the embedding that stands for padding: it begins as zeros, and looking it up does not train it. A
+    /// negative `pad_token_id` counts from the end, as it does in PyTorch.
+    pub fn padding_row(&self) -> Option<usize> {
+        self.padding_row
+    }
+
     /// The token at the start of a text.
     pub fn bos_token_id(&self) -> Option<u32> {
         self.bos_token_id
@@ -187,8 +194,9 @@ fn meaning(raw: RawConfig, written: Map<String, Value>) -> Result<ModelConfig, C
         return Err(ConfigProblem::Unsupported { field: "head_dim", found: head_dim.to_string(), supported });
     }
     size("num_attention_heads x head_dim", num_attention_heads.saturating_mul(head_dim), LARGEST_SIZE)?;
+    let vocab_size = size("vocab_size", raw.vocab_size.unwrap_or(32_000), LARGEST_SIZE)?;
     Ok(ModelConfig {
-        vocab_size: size("vocab_size", raw.vocab_size.unwrap_or(32_000), LARGEST_SIZE)?,
+        vocab_size,
         hidden_size,
         intermediate_size: size("intermediate_size", raw.intermediate_size.unwrap_or(11_008), LARGEST_SIZE)?,
         num_hidden_layers: size("num_hidden_layers", raw.num_hidden_layers.unwrap_or(32), MOST_LAYERS)?,
@@ -209,6 +217,7 @@ fn meaning(raw: RawConfig, written: Map<String, Value>) -> Result<ModelConfig, C
         dtype: raw.dtype()?,
         bos_token_id: raw.bos_token_id,
         eos_token_ids: raw.eos_token_id.into(),
+        padding_row: raw.pad_token_id.map(|id| padding_row(id, vocab_size)).transpose()?,
         written,
     })
 }
@@ -216,6 +225,18 @@ fn meaning(raw: RawConfig, written: Map<String, Value>) -> Result<ModelConfig, C
 /// A size that is positive and within reason.
 fn size(field: &'static str, found: usize, most: usize) -> Result<usize, ConfigProblem> {
     if (1..=most).contains(&found) { Ok(found) } else { Err(ConfigProblem::Size { field, found, most }) }
+}
+
+fn padding_row(id: i64, vocab_size: usize) -> Result<usize, ConfigProblem> {
+    let row = match usize::try_from(id) {
+        Ok(row) => Some(row),
+        Err(_) => usize::try_from(id.unsigned_abs()).ok().and_then(|back| vocab_size.checked_sub(back)),
+    };
+    row.filter(|row| *row < vocab_size).ok_or_else(|| ConfigProblem::Unsupported {
+        field: "pad_token_id",
+        found: format!("{id} with a vocab_size of {vocab_size}"),
+        supported: "ids of the vocabulary, or from its end if negative",
+    })
 }
 
 /// The quotient of two fields.

@@ -68,7 +68,7 @@ impl Decoder<'_> {
         let embed = "model.embed_tokens";
         let mut hidden = g.unit(embed, "Embedding", || {
             let table = g.weight(self.weights.weight(embed))?;
-            g.activation(g.gather_rows(table, input_ids)?)
+            g.activation(self.embed(table, input_ids)?)
         })?;
         let positions = g.dims(input_ids)[1];
         let rotation = g.unit("model.rotary_emb", "LlamaRotaryEmbedding", || self.rotation(positions))?;
@@ -78,6 +78,18 @@ impl Decoder<'_> {
             hidden = g.unit(&path, "LlamaDecoderLayer", body)?;
         }
         self.norm("model.norm", hidden)
+    }
+
+    /// The rows of the table; looking up the padding row does not train it.
+    fn embed(&self, table: Value, input_ids: Value) -> Result<Value> {
+        let g = self.g;
+        let rows = g.gather_rows(table, input_ids)?;
+        let Some(padding) = self.config.padding_row() else { return Ok(rows) };
+        let padding = HostArray::scalar(i32::try_from(padding).expect("vocabularies are smaller"));
+        let padding = g.broadcast_in_dim(g.constant(padding)?, &g.dims(input_ids), &[])?;
+        let is_padding = g.compare(Comparison::Equal, input_ids, padding)?;
+        let is_padding = g.broadcast_in_dim(is_padding, &g.dims(rows), &[0, 1])?;
+        g.select(is_padding, g.detach(g.gather_rows(table, input_ids)?), rows)
     }
 
     fn head(&self, hidden: Value) -> Result<Value> {

@@ -44,6 +44,7 @@ pub fn causal_loss(g: &Graph, logits: Value, labels: Value) -> Result<CausalLoss
     let counts = |labels| g.compare(Comparison::NotEqual, labels, ignored(&[batch, positions])?);
     let each = g.sub(log_sum, picked)?;
     let sum = g.sum(g.select(counts(targets)?, each, g.full_like(each, 0.0)?)?, &[0, 1])?;
-    let count = |labels| g.sum(g.convert(counts(labels)?, DType::F32)?, &[0, 1]);
+    // Counted as integers: in f32, counts beyond 2²⁴ would be rounded.
+    let count = |labels| g.convert(g.sum(g.convert(counts(labels)?, DType::S32)?, &[0, 1])?, DType::F32);
     Ok(CausalLoss { sum, targets: count(targets)?, labels: count(labels)? })
 }

@@ -22,6 +22,8 @@ pub enum Init {
     Normal {
         /// The standard deviation.
         std: f64,
+        /// A row that is zero all the same.
+        zero_row: Option<usize>,
     },
     /// All 1.
     Ones,
@@ -118,13 +120,14 @@ struct List {
 impl List {
     fn model(mut self, config: &ModelConfig) -> Vec<ParameterInfo> {
         let table = [config.vocab_size(), config.hidden_size()];
-        self.weight("model.embed_tokens", table, ParameterKind::Embedding);
+        let init = Init::Normal { std: self.std, zero_row: config.padding_row() };
+        self.push("model.embed_tokens.weight".to_owned(), table.to_vec(), init, ParameterKind::Embedding);
         for layer in 0..config.num_hidden_layers() {
             self.layer(&format!("model.layers.{layer}"), config);
         }
         self.norm("model.norm", config);
         if !config.tie_word_embeddings() {
-            self.weight("lm_head", table, ParameterKind::Matrix);
+            self.weight("lm_head", table);
         }
         self.parameters
     }
@@ -151,15 +154,15 @@ impl List {
     }
 
     fn linear(&mut self, path: &str, shape: [usize; 2], has_bias: bool) {
-        self.weight(path, shape, ParameterKind::Matrix);
+        self.weight(path, shape);
         if has_bias {
             self.push(format!("{path}.bias"), vec![shape[0]], Init::Zeros, ParameterKind::Bias);
         }
     }
 
-    fn weight(&mut self, path: &str, shape: [usize; 2], kind: ParameterKind) {
-        let init = Init::Normal { std: self.std };
-        self.push(format!("{path}.weight"), shape.to_vec(), init, kind);
+    fn weight(&mut self, path: &str, shape: [usize; 2]) {
+        let init = Init::Normal { std: self.std, zero_row: None };
+        self.push(format!("{path}.weight"), shape.to_vec(), init, ParameterKind::Matrix);
     }
 
     fn norm(&mut self, path: &str, config: &ModelConfig) {

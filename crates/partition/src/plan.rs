@@ -196,7 +196,9 @@ impl ShardingPlan {
         let kept =
             |a: &&PlannedArgument| matches!(a.kind, ArgumentKind::Parameter | ArgumentKind::State { .. });
         let kept = self.arguments.iter().filter(kept);
-        kept.fold((0, 0), |(all, each), a| (all + a.ty.byte_count(), each + a.bytes_per_device))
+        kept.fold((0usize, 0usize), |(all, each), a| {
+            (all.saturating_add(a.ty.byte_count()), each.saturating_add(a.bytes_per_device))
+        })
     }
 
     fn batch_spec(&self, name: &str, ty: &TensorType) -> Result<PartitionSpec, PlanError> {

@@ -22,6 +22,13 @@ impl CollectiveSummary {
         CollectiveSummary { kinds: kinds.collect() }
     }
 
+    /// Whether anything brings the shards of an array together: a gather, or the exchanges that some compilers make of
+    /// one. Sums over the devices, which any data parallel program has, do not count.
+    pub fn gathers(&self) -> bool {
+        use CollectiveKind::{AllGather, AllToAll, CollectivePermute};
+        [AllGather, AllToAll, CollectivePermute].into_iter().any(|kind| self.count(kind) > 0)
+    }
+
     /// How many collectives of this kind there are.
     pub fn count(&self, kind: CollectiveKind) -> usize {
         self.kinds.iter().find(|(k, ..)| *k == kind).map_or(0, |(_, count, _)| *count)

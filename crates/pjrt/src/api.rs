@@ -1,6 +1,7 @@
 //! The one way into a plugin: calls, owned objects, and what comes back through pointers.
 
 use std::ffi::c_char;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
@@ -19,6 +20,14 @@ pub(crate) struct Api(NonNull<sys::PJRT_Api>);
 unsafe impl Send for Api {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Api {}
+
+/// Arguments with room behind them. A plugin that was built with a later header must look at the struct's size before it
+/// fills in a field that ours lacks; some do not.
+#[repr(C)]
+struct Roomy<A> {
+    args: A,
+    _room: MaybeUninit<[u64; 64]>,
+}
 
 impl Api {
     /// # Safety
@@ -46,17 +55,19 @@ impl Api {
     ///
     /// Each pointer in `args` is what the function's description asks for: null where that is allowed, or valid
     /// for as long as the function says, and of this plugin where it points to one of its objects.
-    pub(crate) unsafe fn call<A: Args>(self, mut args: A) -> Result<A, Error> {
+    pub(crate) unsafe fn call<A: Args>(self, args: A) -> Result<A, Error> {
         // SAFETY: the table is valid by the contract of `new`.
         let Some(function) = (unsafe { A::function(self.0.as_ptr()) }) else {
             let (major, minor) = self.version();
             let message = format!("not in this plugin, whose API version is {major}.{minor}");
             return Err(Error::new(ErrorKind::MissingFunction, A::FUNCTION, message));
         };
-        // SAFETY: the function is this plugin's, `args` is a live local, and the caller vouches for its fields.
-        let error = unsafe { function(&mut args) };
+        let mut roomy = Roomy { args, _room: MaybeUninit::uninit() };
+        // SAFETY: the function is this plugin's, the arguments come first in a live local, and the caller vouches for
+        // their fields.
+        let error = unsafe { function((&raw mut roomy).cast()) };
         match NonNull::new(error) {
-            None => Ok(args),
+            None => Ok(roomy.args),
             // SAFETY: the function has just passed ownership of the error.
             Some(error) => Err(unsafe { self.take_error(A::FUNCTION, error) }),
         }

@@ -125,25 +125,6 @@ impl Client {
         unsafe { LoadedExecutable::new(self, args.executable, sys::PJRT_Client_Compile_Args::FUNCTION) }
     }
 
-    /// Loads what [`Executable::serialize`](crate::Executable::serialize) gave, on a client with the same
-    /// devices, of the very same build of the plugin.
-    ///
-    /// Plugins trust these bytes. Damaged ones can bring the process down, so keep a checksum beside them.
-    pub fn deserialize_and_load(&self, serialized: &[u8]) -> Result<LoadedExecutable, Error> {
-        let args = sys::PJRT_Executable_DeserializeAndLoad_Args {
-            client: self.raw(),
-            serialized_executable: serialized.as_ptr().cast(),
-            serialized_executable_size: serialized.len(),
-            ..Struct::new()
-        };
-        // SAFETY: the client is alive, and the bytes are during the call; null for the options means those that
-        // the executable was compiled with.
-        let args = unsafe { self.api().call(args)? };
-        let function = sys::PJRT_Executable_DeserializeAndLoad_Args::FUNCTION;
-        // SAFETY: the caller owns the executable.
-        unsafe { LoadedExecutable::new(self, args.loaded_executable, function) }
-    }
-
     pub(crate) fn api(&self) -> Api {
         self.0.handle.api()
     }

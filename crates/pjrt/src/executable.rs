@@ -154,7 +154,10 @@ impl Executable {
         }
         let mut rest = dims;
         let types = elements.iter().zip(ranks).enumerate().map(|(index, (&element, &rank))| {
-            let (dims, behind) = rest.split_at(rank);
+            let (dims, behind) = rest.split_at_checked(rank).ok_or_else(|| {
+                let function = sys::PJRT_Executable_OutputDimensions_Args::FUNCTION;
+                Error::new(ErrorKind::BrokenContract, function, format!("output {index} lacks its dims"))
+            })?;
             rest = behind;
             types::from_raw(&format!("output {index}"), element, dims)
         });

@@ -3,7 +3,7 @@ use std::ffi::CStr;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::mem::offset_of;
+use std::mem::{ManuallyDrop, offset_of};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,6 +42,8 @@ impl Plugin {
         // SAFETY: start-up code of a library can do anything, and the caller chose to run it.
         let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|error| loader_error(&path, &in_loaders_words(&error)))?;
+        // Never unloaded, not even when it turns out to be no plugin: it may have started threads.
+        let library = ManuallyDrop::new(library);
 
         type GetPjrtApi = unsafe extern "C" fn() -> *mut sys::PJRT_Api;
         // SAFETY: a symbol of this name is, by the definition of a PJRT plugin, a function of this type.
@@ -50,7 +52,6 @@ impl Plugin {
         })?;
         // SAFETY: the function takes nothing and may be called at any time.
         let table = unsafe { entry() };
-        std::mem::forget(library);
         // SAFETY: the table is the plugin's own, and the plugin is never unloaded.
         unsafe { Plugin::from_table(&path, table) }
     }
@@ -141,6 +142,9 @@ fn resolve(path: &Path) -> Result<PathBuf, Error> {
     let resolved = path.canonicalize().map_err(io_error)?;
     if resolved.is_dir() {
         return Err(error(ErrorKind::PluginIsFolder, "the path of the library in it is needed"));
+    }
+    if !resolved.is_file() {
+        return Err(error(ErrorKind::NotALibrary, "it is no ordinary file"));
     }
     if cfg!(target_os = "linux") {
         let mut head = Vec::new();

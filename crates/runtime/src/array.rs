@@ -57,9 +57,12 @@ impl ShardedArray {
         let mut buffers: Vec<Option<Buffer>> = devices.iter().map(|_| None).collect();
         let mut current: Option<(Vec<Range<usize>>, HostArray)> = None;
         for (_, Shard { partition, ranges, .. }) in shards {
+            if current.as_ref().is_some_and(|(known, _)| *known != ranges) {
+                current = None; // Before the next one is made.
+            }
             let host = match current.take() {
-                Some((known, host)) if known == ranges => host,
-                _ => pad(block(&ranges)?, &ranges, ty, &padded)?,
+                Some((_, host)) => host,
+                None => pad(block(&ranges)?, &ranges, ty, &padded)?,
             };
             let buffer = runtime.client().buffer_from_host(&host, devices[partition]);
             buffers[partition] = Some(buffer.map_err(RuntimeError::from)?);
@@ -117,10 +120,10 @@ impl ShardedArray {
     /// # Errors
     /// When the program that computes it failed, or a copy did.
     pub fn to_host(&self) -> Result<HostArray, RuntimeError> {
-        let shards = self.sharding.shards(self.ty.dims())?;
-        if let [only] = self.buffers.as_slice() {
-            return Ok(only.to_host()?);
+        if self.sharding.is_fully_replicated() {
+            return Ok(self.buffers[0].to_host()?);
         }
+        let shards = self.sharding.shards(self.ty.dims())?;
         let mut whole = HostArray::zeros(self.ty.clone());
         for Shard { partition, ranges, .. } in shards.into_iter().filter(|s| s.replica == 0) {
             whole.write_slice(&ranges, &self.shard(partition)?)?;
@@ -168,8 +171,8 @@ fn pad(
 ) -> Result<HostArray, RuntimeError> {
     let fits = block.dims().iter().copied().eq(ranges.iter().map(|r| r.len()));
     if !fits || block.dtype() != ty.dtype {
-        let expected = format!("{ty} at {ranges:?}");
-        return Err(Problem::DataType { expected, found: block.ty().to_string() }.into());
+        let (ty, ranges, found) = (ty.clone(), ranges.to_vec(), block.ty().clone());
+        return Err(Problem::Block { ty, ranges, found }.into());
     }
     if block.ty() == padded {
         return Ok(block);

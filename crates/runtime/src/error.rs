@@ -1,12 +1,15 @@
+use std::ops::Range;
+use std::sync::Arc;
+
 use shardwright_mesh::{MeshError, ShardingError};
-use shardwright_tensor::TensorError;
+use shardwright_tensor::{TensorError, TensorType};
 use thiserror::Error;
 
 use crate::plugins::PluginError;
 
 /// What went wrong between a program and its devices.
 #[derive(Clone, Debug, Error)]
-#[error("{problem}")]
+#[error(transparent)]
 pub struct RuntimeError {
     problem: Problem,
 }
@@ -17,7 +20,11 @@ pub struct RuntimeError {
 pub enum RuntimeErrorKind {
     /// The plugin cannot be had, failed, or refused.
     Plugin,
-    /// A mesh that the devices cannot form.
+    /// A number of virtual devices that no client can have.
+    Devices,
+    /// The compiler made another program than it was asked for.
+    Compiler,
+    /// A mesh that the devices cannot form, or that is not the program's.
     Mesh,
     /// A sharding that does not fit an array.
     Sharding,
@@ -30,23 +37,31 @@ pub enum RuntimeErrorKind {
 #[derive(Clone, Debug, Error)]
 pub(crate) enum Problem {
     #[error(transparent)]
-    PluginFile(std::sync::Arc<PluginError>),
+    PluginFile(Arc<PluginError>),
     #[error(transparent)]
     Plugin(shardwright_pjrt::Error),
-    #[error("{source} (platform {platform}{})", if platform == "cpu" { "; --cpu_devices sets how many there are" } else { "" })]
-    Mesh { platform: String, source: MeshError },
-    #[error("the mesh names device {id}, which is not among the {count} devices that this process drives")]
-    NoSuchDevice { id: usize, count: usize },
+    #[error("a {platform} client can have 1 to {most} virtual devices, not {found}", platform = "CPU")]
+    CpuDevices { found: usize, most: usize },
+    #[error("{reason} (platform {platform})")]
+    Mesh { platform: String, reason: MeshError },
+    #[error("program {program} was sharded over the mesh {expected}, and is compiled for {found}")]
+    ProgramMesh { program: String, expected: String, found: String },
+    #[error("the mesh names device {id}, which is not among those that this process drives: {known:?}")]
+    NoSuchDevice { id: usize, known: Vec<i64> },
     #[error(transparent)]
     Sharding(ShardingError),
     #[error("program {program} takes {expected} arguments, got {found}")]
     ArgumentCount { program: String, expected: usize, found: usize },
     #[error("program {program}: argument {argument} is {expected}, got {found}")]
     Argument { program: String, argument: String, expected: String, found: String },
+    #[error(
+        "program {program}: the compiler made {what} {name} {found} on each device, where its sharding says {expected}"
+    )]
+    StoredType { program: String, what: &'static str, name: String, expected: String, found: String },
     #[error(transparent)]
     Data(TensorError),
-    #[error("the array is {expected}, and its data {found}")]
-    DataType { expected: String, found: String },
+    #[error("the block at {ranges:?} of {ty} was given as {found}")]
+    Block { ty: TensorType, ranges: Vec<Range<usize>>, found: TensorType },
 }
 
 impl RuntimeError {
@@ -54,10 +69,14 @@ impl RuntimeError {
     pub fn kind(&self) -> RuntimeErrorKind {
         match &self.problem {
             Problem::Plugin(_) | Problem::PluginFile(_) => RuntimeErrorKind::Plugin,
-            Problem::Mesh { .. } | Problem::NoSuchDevice { .. } => RuntimeErrorKind::Mesh,
+            Problem::CpuDevices { .. } => RuntimeErrorKind::Devices,
+            Problem::Mesh { .. } | Problem::ProgramMesh { .. } | Problem::NoSuchDevice { .. } => {
+                RuntimeErrorKind::Mesh
+            }
+            Problem::StoredType { .. } => RuntimeErrorKind::Compiler,
             Problem::Sharding(_) => RuntimeErrorKind::Sharding,
             Problem::ArgumentCount { .. } | Problem::Argument { .. } => RuntimeErrorKind::Argument,
-            Problem::Data(_) | Problem::DataType { .. } => RuntimeErrorKind::Data,
+            Problem::Data(_) | Problem::Block { .. } => RuntimeErrorKind::Data,
         }
     }
 

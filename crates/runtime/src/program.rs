@@ -4,6 +4,7 @@ use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{Arg, CompiledMemoryStats, Event, LoadedExecutable};
 use shardwright_tensor::TensorType;
 
+use crate::array::shard_type;
 use crate::error::Problem;
 use crate::{RuntimeError, ShardedArray};
 
@@ -44,7 +45,13 @@ pub struct Execution {
 }
 
 impl Program {
-    pub(crate) fn new(loaded: LoadedExecutable, module: &ShardedModule, mesh: &Mesh) -> Program {
+    /// # Errors
+    /// When the compiler stores an argument or an output in another way than its sharding says.
+    pub(crate) fn new(
+        loaded: LoadedExecutable,
+        module: &ShardedModule,
+        mesh: &Mesh,
+    ) -> Result<Program, RuntimeError> {
         let program = module.module();
         let value = |name: &str, id, sharding: &NamedSharding| ProgramValue {
             name: name.to_owned(),
@@ -53,22 +60,46 @@ impl Program {
         };
         let arguments = program.arguments.iter().enumerate();
         let outputs = program.outputs.iter().enumerate();
-        Program {
+        let program = Program {
             name: program.name.clone(),
-            loaded,
             mesh: mesh.clone(),
             arguments: arguments.map(|(i, a)| value(&a.name, a.value, module.argument_sharding(i))).collect(),
             outputs: outputs.map(|(i, o)| value(&o.name, o.value, module.output_sharding(i))).collect(),
+            loaded,
+        };
+        program.check_stored("argument", &program.arguments, program.loaded.parameter_types())?;
+        program.check_stored("output", &program.outputs, program.loaded.output_types())?;
+        Ok(program)
+    }
+
+    fn check_stored(
+        &self,
+        what: &'static str,
+        values: &[ProgramValue],
+        stored: &[TensorType],
+    ) -> Result<(), RuntimeError> {
+        for (value, found) in values.iter().zip(stored) {
+            let expected = shard_type(&value.sharding, &value.ty)?;
+            if expected != *found {
+                return Err(Problem::StoredType {
+                    program: self.name.clone(),
+                    what,
+                    name: value.name.clone(),
+                    expected: expected.to_string(),
+                    found: found.to_string(),
+                }
+                .into());
+            }
         }
+        Ok(())
     }
 
     pub(crate) fn check_mesh(module: &ShardedModule, mesh: &Mesh) -> Result<(), RuntimeError> {
         if module.mesh() == mesh.shape() {
             return Ok(());
         }
-        Err(Problem::Argument {
+        Err(Problem::ProgramMesh {
             program: module.module().name.clone(),
-            argument: "mesh".into(),
             expected: module.mesh().to_string(),
             found: mesh.shape().to_string(),
         }

@@ -10,6 +10,9 @@ use crate::error::Problem;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
 use crate::{Program, RuntimeError};
 
+/// With more, a CPU client takes minutes to make, and in the end aborts.
+const MOST_CPU_DEVICES: usize = 1024;
+
 /// A plugin that was opened, with the devices that it drives. Cheap to clone.
 #[derive(Clone)]
 pub struct Runtime {
@@ -20,7 +23,7 @@ pub struct Runtime {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuntimeOptions {
-    /// How many virtual devices a CPU plugin is to have; other plugins have the devices that there are.
+    /// How many virtual devices a CPU plugin is to have, at most 1,024; other plugins have the devices that there are.
     pub cpu_devices: Option<usize>,
 }
 
@@ -52,6 +55,9 @@ impl Runtime {
         let none = ClientOptions::default();
         let client = match options.cpu_devices {
             None => Client::new(&plugin, &none)?,
+            Some(found) if !(1..=MOST_CPU_DEVICES).contains(&found) => {
+                return Err(Problem::CpuDevices { found, most: MOST_CPU_DEVICES }.into());
+            }
             Some(count) => {
                 const COUNT: &str = "cpu_device_count";
                 let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -92,7 +98,7 @@ impl Runtime {
     /// When the text is no mesh, or one of another number of devices than there are.
     pub fn mesh(&self, text: &str) -> Result<Mesh, RuntimeError> {
         let platform = || self.platform().to_owned();
-        let wrong = |source| Problem::Mesh { platform: platform(), source };
+        let wrong = |reason| Problem::Mesh { platform: platform(), reason };
         let ids: Vec<usize> = self.devices().filter_map(|d| usize::try_from(d.id()).ok()).collect();
         let shape = AbstractMesh::parse_for(text, ids.len()).map_err(wrong)?;
         Ok(Mesh::new(shape, ids).map_err(wrong)?)
@@ -113,14 +119,14 @@ impl Runtime {
         };
         let text = module.stablehlo_text();
         let loaded = self.client.compile(text.as_bytes(), ProgramFormat::Mlir, &options)?;
-        Ok(Program::new(loaded, module, mesh))
+        Program::new(loaded, module, mesh)
     }
 
     /// The devices of a mesh, in the order of its partitions.
     pub(crate) fn device_order<'r>(&'r self, mesh: &Mesh) -> Result<Vec<&'r Device>, RuntimeError> {
         let device = |&id: &usize| {
             let found = i64::try_from(id).ok().and_then(|id| self.client.device(id));
-            let missing = || Problem::NoSuchDevice { id, count: self.devices().count() };
+            let missing = || Problem::NoSuchDevice { id, known: self.devices().map(Device::id).collect() };
             found.filter(|d| d.is_addressable()).ok_or_else(|| missing().into())
         };
         mesh.device_ids().iter().map(device).collect()

@@ -58,16 +58,27 @@ pub enum TrainError {
         /// The axis.
         axis: String,
     },
-    /// The compiler made a program that moves nothing between devices, though parameters are split.
+    /// The compiler made a program that gathers no parameters, though they are split.
     #[error(
-        "the compiled train step has no collectives, though {split} parameters are split over mesh {mesh}: this is not FSDP"
+        "the compiled train step gathers no parameters, though {split} of them are split over mesh {mesh}: this is not FSDP"
     )]
-    NoCollectives {
+    NoGathers {
         /// How many parameters are split.
         split: usize,
         /// The mesh.
         mesh: String,
     },
+    /// A model whose output table is said to be its input table, with a file that holds two different ones.
+    #[error(
+        "{path}: lm_head.weight differs from model.embed_tokens.weight, though config.json says tie_word_embeddings; set that to false to keep both"
+    )]
+    HeadNotTied {
+        /// The folder of the weights.
+        path: PathBuf,
+    },
+    /// The results of a run that came to its end could not be saved.
+    #[error("saving the model: {0}")]
+    Save(#[source] Box<TrainError>),
     /// The train step cannot be written.
     #[error("writing the train step: {0}")]
     Graph(#[from] GraphError),
@@ -114,11 +125,13 @@ impl TrainError {
             | TrainError::Data(_)
             | TrainError::Checkpoint(_)
             | TrainError::Wrap(_)
+            | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::Mesh => TrainErrorKind::Input,
             TrainError::Runtime(_) => TrainErrorKind::Device,
-            TrainError::NoCollectives { .. }
+            TrainError::Save(_)
+            | TrainError::NoGathers { .. }
             | TrainError::Graph(_)
             | TrainError::Verify(_)
             | TrainError::Shard(_) => TrainErrorKind::Run,

@@ -53,8 +53,8 @@ pub enum Event<'a> {
     Compiled {
         /// How long that took.
         seconds: f64,
-        /// What it does between devices.
-        collectives: &'a CollectiveSummary,
+        /// What it does between devices, where the plugin tells.
+        collectives: Option<&'a CollectiveSummary>,
         /// Bytes that one device needs at most while it runs, where the plugin tells: arguments, outputs and
         /// temporaries, less what they share.
         bytes_per_device: Option<u64>,

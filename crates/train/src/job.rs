@@ -1,30 +1,34 @@
 //! A run from its settings to the saved model.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use shardwright_checkpoint::{Expected, HfWeights};
+use shardwright_checkpoint::{Expected, HfWeights, make_writable_folder};
 use shardwright_data::{
-    BatchPlan, Batches, Blocks, Corpus, CorpusOptions, Prefetcher, Remainder, Tokenizer, effective_block_size,
+    BatchPlan, Batches, Blocks, Corpus, CorpusOptions, Remainder, Skipped, Tokenizer, effective_block_size,
 };
 use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::Mesh;
-use shardwright_model::{ModelConfig, ParameterKind, modules, parameter_count, parameters};
+use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters};
 use shardwright_partition::{
-    CollectiveSummary, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy,
+    CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy, data_axes,
 };
 use shardwright_runtime::Runtime;
+use shardwright_tensor::DType;
 
-use crate::results::{TrainerState, rounded};
-use crate::save::{prepare_folder, save_model, save_results};
+use crate::run::Run;
+use crate::save::{
+    BEGIN_TOKEN, END_TOKEN, UNKNOWN_TOKEN, check_empty, save_fsdp_config, save_model, save_results,
+};
 use crate::{
-    Event, LogRecord, ModelSource, Observer, PendingMetrics, Phase, Schedule, StepConfig, StepMetrics,
-    StopFlag, TrainConfig, TrainError, TrainResults, TrainState, TrainStep, WeightSource,
+    Event, ModelSource, Observer, Phase, StepConfig, StopFlag, TrainConfig, TrainError, TrainResults,
+    TrainState, TrainStep, WeightSource,
 };
 
-/// Special tokens of a tokenizer that is trained because none was given.
-const SPECIAL_TOKENS: [&str; 3] = ["<s>", "</s>", "<unk>"];
+/// Special tokens of a tokenizer that is trained because none was given, with the ids that Llama gives them.
+const SPECIAL_TOKENS: [&str; 3] = [UNKNOWN_TOKEN, BEGIN_TOKEN, END_TOKEN];
 
 /// A run all of whose settings and files were read and found in order.
 pub struct Job {
@@ -42,7 +46,7 @@ pub struct Job {
 /// # Errors
 /// When a setting or a file is wrong.
 pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, TrainError> {
-    prepare_folder(&config.output_dir, config.overwrite_output_dir)?;
+    check_empty(&config.output_dir, config.overwrite_output_dir)?;
     let (config_path, model) = read_model_config(&config.model)?;
     let sharding = &config.sharding;
     let wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &model_modules(&model), &["LlamaDecoderLayer"])?;
@@ -50,12 +54,20 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
     if remat && wrap.is_empty() {
         observer.event(Event::Notice("no unit is wrapped, so gradient checkpointing has no effect"));
     }
+    if let Some(dtype) = model.dtype().filter(|dtype| *dtype != DType::F32) {
+        let notice =
+            format!("the configuration says {dtype}; the model is trained and saved in {}", DType::F32);
+        observer.event(Event::Notice(&notice));
+    }
     let weights = match &config.model {
         ModelSource::Config(_) => None,
         ModelSource::Pretrained(folder) => Some(open_weights(folder, &model, observer)?),
     };
 
     let corpus = Corpus::open(&config.train_files, CorpusOptions::default())?;
+    if corpus.skipped() != Skipped::default() {
+        observer.event(Event::Notice(&format!("files that were left out: {}", corpus.skipped())));
+    }
     observer.event(Event::Phase(Phase::Tokenizer));
     let tokenizer = match &config.tokenizer {
         Some(path) => Tokenizer::from_file(file_in(path, "tokenizer.json"))?,
@@ -80,6 +92,7 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
         dropped_tokens: blocks.dropped_tokens(),
         vocab_size: tokenizer.vocab_size(),
     });
+    make_writable_folder(&config.output_dir)?;
     Ok(Job { config: config.clone(), model, weights, tokenizer, blocks, wrap, remat })
 }
 
@@ -99,14 +112,17 @@ fn file_in(path: &Path, name: &str) -> PathBuf {
 }
 
 /// The model's modules, with the numbers that the parameters inside them hold.
-fn model_modules(model: &ModelConfig) -> Vec<ModelModule> {
-    let parameters = parameters(model);
-    let inside = |path: &str, name: &str| {
-        path.is_empty() || name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'))
-    };
-    let module = |m: shardwright_model::ModuleInfo| {
-        let own = parameters.iter().filter(|p| inside(&m.path, &p.name));
-        let parameters = own.map(|p| p.element_count() as u64).sum();
+pub fn model_modules(model: &ModelConfig) -> Vec<ModelModule> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for parameter in parameters(model) {
+        let mut path = parameter.name.as_str();
+        while !path.is_empty() {
+            path = path.rsplit_once('.').map_or("", |(outer, _)| outer);
+            *counts.entry(path.to_owned()).or_default() += parameter.element_count() as u64;
+        }
+    }
+    let module = |m: ModuleInfo| {
+        let parameters = counts.get(&m.path).copied().unwrap_or(0);
         ModelModule { path: m.path, class: m.class.to_owned(), parameters }
     };
     modules(model).into_iter().map(module).collect()
@@ -127,7 +143,26 @@ fn open_weights(
     let head = [model.vocab_size(), model.hidden_size()];
     let tied = model.tie_word_embeddings().then(|| Expected::optional("lm_head.weight", &head));
     weights.check(required.chain(tied))?;
+    if model.tie_word_embeddings() && !is_tied(&weights, head)? {
+        return Err(TrainError::HeadNotTied { path: folder.to_owned() });
+    }
     Ok(weights)
+}
+
+/// Whether the file's output table, if it has one, is a copy of its input table. Reads a part of them at a time.
+fn is_tied(weights: &HfWeights, [rows, columns]: [usize; 2]) -> Result<bool, TrainError> {
+    const ROWS: usize = 1024;
+    if weights.ty("lm_head.weight").is_none() {
+        return Ok(true);
+    }
+    for start in (0..rows).step_by(ROWS) {
+        let block = [start..rows.min(start + ROWS), 0..columns];
+        let head = weights.read_slice("lm_head.weight", &block)?;
+        if head != weights.read_slice("model.embed_tokens.weight", &block)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl Job {
@@ -144,6 +179,11 @@ impl Job {
     ) -> Result<TrainResults, TrainError> {
         let mesh = self.mesh(runtime)?;
         let batches = self.batches(&mesh)?;
+        if batches.dropped_blocks() > 0 {
+            let dropped = batches.dropped_blocks();
+            let notice = format!("{dropped} blocks of each epoch do not fill a batch and are dropped");
+            observer.event(Event::Notice(&notice));
+        }
         let step_config = self.step_config(batches.plan().global_batch_size);
         let module = step_config.module(&self.model)?;
         let plan = ShardingPlan::new(&module, mesh.shape(), &step_config.plan)?;
@@ -165,24 +205,39 @@ impl Job {
         };
         let state = TrainState::new(runtime, &step, source)?;
 
-        let mut run = Run::new(self, &batches, &step);
+        let mut run = Run::new(&self.config, &batches, &step);
         observer.event(Event::Start {
-            steps: run.total_steps,
+            steps: run.total_steps(),
             per_device_batch_size: self.config.per_device_train_batch_size,
             global_batch_size: batches.plan().global_batch_size,
             block_size: self.blocks.block_size(),
         });
         let state = run.train(runtime, state, observer, stop)?;
-        let results = run.results();
 
         observer.event(Event::Phase(Phase::Save));
+        let results = run.results();
         let writing = stop.writing();
-        let folder = &self.config.output_dir;
-        save_model(folder, &self.model, &self.tokenizer, step.parameters(), &state)?;
-        save_results(folder, &results, &run.trainer_state(&results)?, &self.config.sharding.fsdp)?;
+        self.save(&step, &state, &run, &results).map_err(|e| TrainError::Save(e.into()))?;
         drop(writing);
-        observer.event(Event::Finished { results: &results, output_dir: folder });
+        observer.event(Event::Finished { results: &results, output_dir: &self.config.output_dir });
         Ok(results)
+    }
+
+    fn save(
+        &self,
+        step: &TrainStep,
+        state: &TrainState,
+        run: &Run<'_>,
+        results: &TrainResults,
+    ) -> Result<(), TrainError> {
+        let folder = &self.config.output_dir;
+        save_model(folder, &self.model, &self.tokenizer, step.parameters(), state)?;
+        save_results(folder, results, &run.trainer_state(results))?;
+        if self.config.sharding.strategy != Strategy::NoShard {
+            let fsdp = FsdpConfig { grad_ckpt: self.remat, ..self.config.sharding.fsdp.clone() };
+            save_fsdp_config(folder, &fsdp)?;
+        }
+        Ok(())
     }
 
     fn mesh(&self, runtime: &Runtime) -> Result<Mesh, TrainError> {
@@ -192,9 +247,7 @@ impl Job {
     }
 
     fn batches(&self, mesh: &Mesh) -> Result<Batches, TrainError> {
-        let shards: usize = shardwright_partition::data_axes(mesh.shape())
-            .filter_map(|axis| mesh.shape().axis_size(axis))
-            .product();
+        let shards: usize = data_axes(mesh.shape()).filter_map(|axis| mesh.shape().axis_size(axis)).product();
         let global_batch_size = self.config.per_device_train_batch_size.saturating_mul(shards);
         let plan = BatchPlan {
             drop_last: self.config.dataloader_drop_last,
@@ -252,150 +305,24 @@ impl Job {
         let start = Instant::now();
         let step = TrainStep::compile_planned(runtime, mesh, &self.model, config, module, plan)?;
         let seconds = start.elapsed().as_secs_f64();
-        match step.program().compiled()? {
-            Ok(program) => {
-                let collectives = CollectiveSummary::new(&program);
-                if split > 0 && collectives.kinds.is_empty() {
-                    let mesh = mesh.shape().to_string();
-                    return Err(TrainError::NoCollectives { split, mesh });
-                }
-                let bytes_per_device = step.program().bytes_per_device().ok();
-                observer.event(Event::Compiled { seconds, collectives: &collectives, bytes_per_device });
+        let program = match step.program().compiled() {
+            Ok(Ok(program)) => Some(program),
+            Ok(Err(e)) => {
+                observer.event(Event::Notice(&e.to_string()));
+                None
             }
-            Err(unreadable) => observer.event(Event::Notice(&unreadable.to_string())),
+            Err(e) => {
+                observer.event(Event::Notice(&format!("what the compiler made is not known: {e}")));
+                None
+            }
+        };
+        let collectives = program.as_ref().map(CollectiveSummary::new);
+        if split > 0 && collectives.as_ref().is_some_and(|c| !c.gathers()) {
+            return Err(TrainError::NoGathers { split, mesh: mesh.shape().to_string() });
         }
+        let bytes_per_device = step.program().bytes_per_device().ok();
+        let collectives = collectives.as_ref();
+        observer.event(Event::Compiled { seconds, collectives, bytes_per_device });
         Ok(step)
-    }
-}
-
-/// The loop, and what it notes down.
-struct Run<'a> {
-    job: &'a Job,
-    batches: &'a Batches,
-    step: &'a TrainStep,
-    schedule: Schedule,
-    total_steps: usize,
-    losses: Vec<f64>,
-    log: Vec<LogRecord>,
-    logged: usize,
-    seconds: f64,
-}
-
-/// A step that was started and not yet read.
-struct Started {
-    number: usize,
-    learning_rate: f64,
-    metrics: PendingMetrics,
-}
-
-impl<'a> Run<'a> {
-    fn new(job: &'a Job, batches: &'a Batches, step: &'a TrainStep) -> Run<'a> {
-        let config = &job.config;
-        let per_epoch = batches.steps_per_epoch() as f64;
-        let by_epochs = || (config.num_train_epochs * per_epoch).ceil() as usize;
-        let total_steps = config.max_steps.unwrap_or_else(by_epochs);
-        let schedule = Schedule::new(&config.schedule, config.optimizer.learning_rate, total_steps);
-        Run {
-            job,
-            batches,
-            step,
-            schedule,
-            total_steps,
-            losses: Vec::with_capacity(total_steps.min(1 << 20)),
-            log: Vec::new(),
-            logged: 0,
-            seconds: 0.0,
-        }
-    }
-
-    fn train(
-        &mut self,
-        runtime: &Runtime,
-        mut state: TrainState,
-        observer: &mut dyn Observer,
-        stop: &StopFlag,
-    ) -> Result<TrainState, TrainError> {
-        let start = Instant::now();
-        let mut batches: Prefetcher<_> = self.batches.prefetch(0..self.total_steps as u64)?;
-        // One step is read while the next one runs.
-        let mut previous: Option<Started> = None;
-        for number in 0..self.total_steps {
-            if stop.is_requested() {
-                return Err(TrainError::Interrupted { steps: number, total: self.total_steps });
-            }
-            let Some(batch) = batches.next() else { break };
-            let batch = batch?;
-            let learning_rate = self.schedule.learning_rate(number);
-            let (next, metrics) =
-                self.step.run(runtime, state, &batch.input_ids, &batch.labels, learning_rate)?;
-            state = next;
-            if let Some(previous) = previous.replace(Started { number, learning_rate, metrics }) {
-                self.note(&previous, observer)?;
-            }
-        }
-        if let Some(last) = previous {
-            self.note(&last, observer)?;
-        }
-        self.seconds = start.elapsed().as_secs_f64();
-        Ok(state)
-    }
-
-    fn note(&mut self, started: &Started, observer: &mut dyn Observer) -> Result<(), TrainError> {
-        let (loss, grad_norm) = started.metrics.read()?;
-        let step = started.number + 1;
-        let (epoch, learning_rate) = (self.epoch(step), started.learning_rate);
-        self.losses.push(loss);
-        if self.job.config.logging_steps.is_some_and(|every| step.is_multiple_of(every)) {
-            let since = &self.losses[self.logged..];
-            let mean = since.iter().sum::<f64>() / since.len() as f64;
-            let (epoch, loss) = (rounded(epoch, 2), rounded(mean, 4));
-            self.log.push(LogRecord { epoch, grad_norm, learning_rate, loss, step });
-            self.logged = self.losses.len();
-        }
-        observer.event(Event::Step(StepMetrics { step, epoch, loss, grad_norm, learning_rate }));
-        Ok(())
-    }
-
-    fn epoch(&self, steps: usize) -> f64 {
-        steps as f64 / self.batches.steps_per_epoch() as f64
-    }
-
-    fn results(&self) -> TrainResults {
-        let steps = self.losses.len();
-        let examples = steps * self.batches.plan().global_batch_size;
-        let tokens = (examples * self.job.blocks.block_size()) as f64;
-        let embedding = |p: &&shardwright_model::ParameterInfo| p.kind != ParameterKind::Embedding;
-        let outside: usize = self.step.parameters().iter().filter(embedding).map(|p| p.element_count()).sum();
-        let rate = |amount: f64| if self.seconds > 0.0 { amount / self.seconds } else { 0.0 };
-        TrainResults {
-            epoch: self.epoch(steps),
-            total_flos: 6.0 * outside as f64 * tokens,
-            train_loss: self.losses.iter().sum::<f64>() / steps.max(1) as f64,
-            train_runtime: self.seconds,
-            train_samples: self.job.blocks.num_blocks(),
-            train_samples_per_second: rate(examples as f64),
-            train_steps_per_second: rate(steps as f64),
-            train_tokens_per_second: rate(tokens),
-            first_loss: self.losses.first().copied().unwrap_or(f64::NAN),
-            last_loss: self.losses.last().copied().unwrap_or(f64::NAN),
-            steps,
-        }
-    }
-
-    fn trainer_state(&self, results: &TrainResults) -> Result<TrainerState, TrainError> {
-        let history = results.history(&self.log).map_err(|source| TrainError::Io {
-            action: "write down the log for",
-            path: self.job.config.output_dir.clone(),
-            source: source.into(),
-        })?;
-        Ok(TrainerState {
-            epoch: results.epoch,
-            global_step: results.steps,
-            log_history: history,
-            logging_steps: self.job.config.logging_steps,
-            max_steps: self.total_steps,
-            num_train_epochs: self.epoch(self.total_steps).ceil() as usize,
-            train_batch_size: self.job.config.per_device_train_batch_size,
-        })
     }
 }

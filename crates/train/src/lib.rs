@@ -15,12 +15,16 @@
 //! The crate prints nothing; an [`Observer`] is told what happens.
 #![forbid(unsafe_code)]
 
+/// Labels that are made in one crate are left out in another.
+const _: () = assert!(shardwright_data::IGNORED_LABEL == shardwright_model::IGNORED_LABEL);
+
 mod adamw;
 mod config;
 mod error;
 mod event;
 mod job;
 mod results;
+mod run;
 mod save;
 mod schedule;
 mod state;
@@ -32,7 +36,7 @@ pub use config::{
 };
 pub use error::{TrainError, TrainErrorKind};
 pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};
-pub use job::{Job, prepare};
+pub use job::{Job, model_modules, prepare};
 pub use results::{LogRecord, TrainResults};
 pub use schedule::Schedule;
 pub use state::{TrainState, WeightSource};

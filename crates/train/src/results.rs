@@ -48,23 +48,29 @@ pub struct LogRecord {
 pub(crate) struct TrainerState {
     pub(crate) epoch: f64,
     pub(crate) global_step: usize,
-    pub(crate) log_history: Vec<serde_json::Value>,
+    pub(crate) log_history: Vec<LogEntry>,
     pub(crate) logging_steps: Option<usize>,
     pub(crate) max_steps: usize,
     pub(crate) num_train_epochs: usize,
     pub(crate) train_batch_size: usize,
 }
 
-impl TrainResults {
-    /// The records of a log, with these figures as the last one.
-    pub(crate) fn history(&self, log: &[LogRecord]) -> serde_json::Result<Vec<serde_json::Value>> {
-        let mut last = serde_json::to_value(self)?;
-        if let Some(last) = last.as_object_mut() {
-            last.insert("step".into(), self.steps.into());
-        }
-        let mut history = log.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
-        history.push(last);
-        Ok(history)
+/// An entry of the log.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum LogEntry {
+    Step(LogRecord),
+    /// The last one: the figures of the whole run.
+    End {
+        #[serde(flatten)]
+        results: TrainResults,
+        step: usize,
+    },
+}
+
+impl From<&TrainResults> for LogEntry {
+    fn from(results: &TrainResults) -> Self {
+        LogEntry::End { results: results.clone(), step: results.steps }
     }
 }
 

@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use shardwright_checkpoint::{CheckpointError, HfWeights};
 use shardwright_graph::{Graph, random};
-use shardwright_hlo::{ArgumentKind, verify};
+use shardwright_hlo::{ArgumentKind, Comparison, verify};
 use shardwright_mesh::{Mesh, NamedSharding};
 use shardwright_model::Init;
 use shardwright_partition::ShardedModule;
@@ -57,7 +57,9 @@ impl TrainState {
         for (info, place) in step.parameters().iter().zip(places) {
             parameters.push(match (source, &mut generator, info.init) {
                 (WeightSource::Files(files), ..) => from_files(runtime, mesh, place, files, &info.name)?,
-                (_, Some(generator), Init::Normal { std }) => generator.normal(place, std)?,
+                (_, Some(generator), Init::Normal { std, zero_row }) => {
+                    generator.normal(place, std, zero_row)?
+                }
                 (_, _, Init::Ones) => constant(runtime, mesh, place, 1.0)?,
                 (_, _, Init::Zeros | Init::Normal { .. }) => constant(runtime, mesh, place, 0.0)?,
             });
@@ -138,12 +140,17 @@ impl<'r> Generator<'r> {
         Ok(Generator { runtime, mesh, seed, programs: BTreeMap::new() })
     }
 
-    fn normal(&mut self, place: &ProgramValue, std: f64) -> Result<ShardedArray, TrainError> {
-        let key = format!("{} {} {std:e}", place.ty, place.sharding);
+    fn normal(
+        &mut self,
+        place: &ProgramValue,
+        std: f64,
+        zero_row: Option<usize>,
+    ) -> Result<ShardedArray, TrainError> {
+        let key = format!("{} {} {std:e} {zero_row:?}", place.ty, place.sharding);
         let program = match self.programs.entry(key) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(compile_normal(self.runtime, self.mesh, place, std)?)
+                entry.insert(compile_normal(self.runtime, self.mesh, place, std, zero_row)?)
             }
         };
         let stream = place_words(self.runtime, self.mesh, fnv1a(&place.name))?;
@@ -158,12 +165,19 @@ fn compile_normal(
     mesh: &Mesh,
     place: &ProgramValue,
     std: f64,
+    zero_row: Option<usize>,
 ) -> Result<Program, TrainError> {
     let g = Graph::new("normal");
     let words = TensorType::new(DType::U32, [2]).expect("two words can be addressed");
     let seed = g.argument("seed", words.clone(), ArgumentKind::Other);
     let stream = g.argument("stream", words, ArgumentKind::Other);
-    g.output("normal", random::normal(&g, seed, stream, place.ty.dims(), std)?);
+    let mut drawn = random::normal(&g, seed, stream, place.ty.dims(), std)?;
+    if let Some(row) = zero_row {
+        let rows = g.iota(DType::S32, place.ty.dims(), 0)?;
+        let is_zero = g.compare(Comparison::Equal, rows, g.full_like(rows, row as f64)?)?;
+        drawn = g.select(is_zero, g.full_like(drawn, 0.0)?, drawn)?;
+    }
+    g.output("normal", drawn);
     let whole = NamedSharding::replicated(mesh.shape(), 1);
     let arguments = vec![whole.clone(), whole];
     let module = verify(g.finish())?;

@@ -46,6 +46,7 @@ pub(super) struct RawConfig {
     quantization_config: Option<Value>,
     dtype: Option<String>,
     torch_dtype: Option<String>,
+    pub(super) pad_token_id: Option<i64>,
     // Here `null` is not the same as absent: it says that there is none.
     #[serde(default = "default_bos")]
     pub(super) bos_token_id: Option<u32>,
