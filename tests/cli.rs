@@ -19,6 +19,9 @@ const RUN: &str = r#"{
 }
 "#;
 
+/// The configuration of a model that is right.
+const QUICKSTART: &str = include_str!("../examples/quickstart/config.json");
+
 /// A folder with the files that a run needs, as far as the command line looks at them.
 struct Folder(TempDir);
 
@@ -27,7 +30,7 @@ impl Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
         folder
             .with("run.json", RUN)
-            .with("config.json", include_str!("../examples/quickstart/config.json"))
+            .with("config.json", QUICKSTART)
             .with("text.txt", &"to be or not to be\n".repeat(20))
     }
 
@@ -178,10 +181,13 @@ fn commands_that_do_not_exist_are_named_with_the_nearest_one() {
         error: flag --max_steps is a flag of `shardwright train`
         exit code 2
         > --cpu_devices 0 devices
-        error: --cpu_devices: expected a whole number of at least 1, found "0"
+        error: --cpu_devices: expected a whole number from 1 to 1024, found "0"
         exit code 2
         > devices --cpu-devices=many
-        error: --cpu_devices: expected a whole number of at least 1, found "many"
+        error: --cpu_devices: expected a whole number from 1 to 1024, found "many"
+        exit code 2
+        > --cpu_devices 1025 plugins
+        error: --cpu_devices: expected a whole number from 1 to 1024, found "1025"
         exit code 2
     "#]]
     .assert_eq(
@@ -191,6 +197,37 @@ fn commands_that_do_not_exist_are_named_with_the_nearest_one() {
             show(&["devices", "--max_steps", "3"]),
             show(&["--cpu_devices", "0", "devices"]),
             show(&["devices", "--cpu-devices=many"]),
+            show(&["--cpu_devices", "1025", "plugins"]),
+        ]
+        .concat(),
+    );
+}
+
+#[test]
+fn the_number_of_devices_in_the_environment_counts_where_a_plugin_is_opened() {
+    let folder = Folder::new();
+    let show = |words: &[&str]| {
+        let output = folder.command(words).env("CPU_NUM_DEVICES", "100000000").output().unwrap();
+        format!("> {}\n{}", words.join(" "), show(&output))
+    };
+    expect![[r#"
+        > devices
+        error: CPU_NUM_DEVICES: expected a whole number from 1 to 1024, found "100000000"
+        exit code 2
+        > train run.json
+        error: CPU_NUM_DEVICES: expected a whole number from 1 to 1024, found "100000000"
+        exit code 2
+        > plugins list
+        exit code 0
+        > --cpu_devices 1024 plugins list
+        exit code 0
+    "#]]
+    .assert_eq(
+        &[
+            show(&["devices"]),
+            show(&["train", "run.json"]),
+            show(&["plugins", "list"]),
+            show(&["--cpu_devices", "1024", "plugins", "list"]),
         ]
         .concat(),
     );
@@ -290,6 +327,11 @@ fn truth_values_have_ten_spellings() {
             exit code 2
         "#]],
     );
+    expect![[r#"
+        error: --overwrite_output_dir: expected yes, no, true, false, t, f, y, n, 1 or 0, found "run.json"; write RUN.json first
+        exit code 2
+    "#]]
+    .assert_eq(&show(&Folder::new().train("--overwrite_output_dir run.json")));
     for word in ["yes", "no", "true", "false", "t", "f", "y", "n", "1", "0", "True", "NO"] {
         check_fine(RUN, &format!("run.json --dataloader_drop_last {word}"), expect![""]);
         check_fine(RUN, &format!("run.json --overwrite-output-dir={word}"), expect![""]);
@@ -303,6 +345,7 @@ fn what_is_known_and_not_supported_says_what_is() {
         &[
             "--optim adafactor",
             "--optim adamw",
+            "--optim adamw_hf",
             "--lr_scheduler_type polynomial",
             "--lr_scheduler_type linaer",
             "--save_strategy steps",
@@ -317,10 +360,13 @@ fn what_is_known_and_not_supported_says_what_is() {
         ],
         expect![[r#"
             > --optim adafactor
-            error: --optim: adafactor is not supported yet; use adamw_torch, adamw_torch_fused, adamw_torch_xla or adamw_hf
+            error: --optim: adafactor is not supported yet; use adamw_torch, adamw_torch_fused or adamw_torch_xla
             exit code 2
             > --optim adamw
-            error: --optim: expected adamw_torch, adamw_torch_fused, adamw_torch_xla or adamw_hf, found "adamw"
+            error: --optim: expected adamw_torch, adamw_torch_fused or adamw_torch_xla, found "adamw"
+            exit code 2
+            > --optim adamw_hf
+            error: --optim: adamw_hf is not supported: it adds epsilon before the bias correction and decays weights after the update; use adamw_torch
             exit code 2
             > --lr_scheduler_type polynomial
             error: --lr_scheduler_type: polynomial is not supported yet; use linear, cosine, constant or constant_with_warmup
@@ -463,14 +509,14 @@ fn run_files_that_are_not_json_are_named_with_line_and_column() {
     check_text(
         "",
         expect![[r#"
-        error: run.json:1:0: EOF while parsing a value
+        error: run.json:1:1: EOF while parsing a value
         exit code 2
     "#]],
     );
     check_text(
         "[1, 2]",
         expect![[r#"
-        error: run.json:1:0: invalid type: sequence, expected an object of settings
+        error: run.json:1:1: invalid type: sequence, expected an object of settings
         exit code 2
     "#]],
     );
@@ -564,10 +610,10 @@ fn keys_of_run_files_are_checked_with_their_position() {
             error: run.json:2:21: tokenizer_name: absent.json does not exist
             exit code 2
             > "optim": "adafactor"
-            error: run.json:2:12: optim: adafactor is not supported yet; use adamw_torch, adamw_torch_fused, adamw_torch_xla or adamw_hf
+            error: run.json:2:12: optim: adafactor is not supported yet; use adamw_torch, adamw_torch_fused or adamw_torch_xla
             exit code 2
             > "optim": 3
-            error: run.json:2:12: optim: expected adamw_torch, adamw_torch_fused, adamw_torch_xla or adamw_hf, found 3
+            error: run.json:2:12: optim: expected adamw_torch, adamw_torch_fused or adamw_torch_xla, found 3
             exit code 2
             > "fsdp": "fulshard"
             error: run.json:2:11: fsdp: unknown word fulshard; choose one of full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2, and auto_wrap beside it
@@ -663,7 +709,7 @@ fn fsdp_words_and_files_are_checked() {
 #[test]
 fn models_that_cannot_be_are_refused() {
     let check = |from: &str, to: &str, expect: Expect| {
-        let config = include_str!("../examples/quickstart/config.json").replace(from, to);
+        let config = QUICKSTART.replace(from, to);
         expect.assert_eq(&show(&Folder::new().with("config.json", &config).train("run.json -q")));
     };
     check(
@@ -741,7 +787,7 @@ fn text_that_cannot_be_trained_on_is_refused() {
         Folder::new().with("rows.jsonl", "{\"text\": \"a\"\n"),
         "--train_file rows.jsonl",
         expect![[r#"
-        error: rows.jsonl: line 1, column 0 is not JSON: EOF while parsing an object
+        error: rows.jsonl: line 1, column 12 is not JSON: EOF while parsing an object; expected one JSON object per line
         exit code 2
     "#]],
     );
@@ -776,7 +822,7 @@ fn large_tokenizer() -> String {
 
 #[test]
 fn classes_and_weights_that_are_not_there_are_named() {
-    let config = include_str!("../examples/quickstart/config.json");
+    let config = QUICKSTART;
     let folder = || Folder::new().with("model/config.json", config);
     let check = |folder: Folder, arguments: &str, expect: Expect| {
         expect.assert_eq(&show(&folder.train(&format!("{arguments} -q"))));
@@ -818,7 +864,8 @@ fn an_output_folder_is_not_overwritten_unasked() {
         exit code 2
     "#]]
     .assert_eq(&show(&folder.train("run.json -q")));
-    check_fine(RUN, "run.json --overwrite_output_dir", expect![""]);
+    let overwritten = folder.train("run.json --overwrite_output_dir");
+    assert_eq!(overwritten.status.code(), Some(3), "{}", show(&overwritten));
     assert_eq!(fs::read_to_string(folder.path().join("out/precious.txt")).unwrap(), "keep me");
 }
 
@@ -866,6 +913,16 @@ fn settings_without_effect_are_noted() {
 }
 
 #[test]
+fn folders_of_text_may_hold_settings() {
+    let run = RUN.replace("text.txt", "text");
+    let folder = Folder::new().with("run.json", &run);
+    let folder = folder.with("text/a.txt", &"to be or not to be\n".repeat(20));
+    let folder = folder.with("text/package.json", "{\n  \"name\": \"x\"\n}\n");
+    let output = folder.train("run.json");
+    assert_eq!(output.status.code(), Some(3), "{}", show(&output));
+}
+
+#[test]
 fn paths_in_run_files_begin_at_their_folder() {
     let folder = Folder::new()
         .with("runs/run.json", &RUN.replace("config.json", "../config.json").replace("text.txt", "here.txt"))
@@ -899,4 +956,52 @@ fn a_reader_that_goes_away_is_no_failure() {
         folder.command(&["plugins", "list"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(show(&child.wait_with_output().unwrap()), "exit code 0\n");
+}
+
+/// What `train` says after so many signals that reach it while it waits for its model, where it is then given this.
+#[cfg(unix)]
+fn interrupt(signals: usize, config: &str) -> String {
+    use std::io::{BufRead, BufReader, Read, Write};
+
+    let folder = Folder::new();
+    let path = folder.path().join("config.json");
+    fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let words = ["-q", "--plugin", "no-plugin", "train", "run.json"];
+    let mut child = folder.command(&words).stderr(Stdio::piped()).spawn().unwrap();
+    // Opening it takes until the other side reads it.
+    let mut pipe = fs::File::options().write(true).open(&path).unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut text = String::new();
+    for signal in 0..signals {
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        if signal == 0 {
+            stderr.read_line(&mut text).unwrap();
+        }
+    }
+    pipe.write_all(config.as_bytes()).unwrap();
+    if signals < 2 {
+        drop(pipe);
+    }
+    stderr.read_to_string(&mut text).unwrap();
+    format!("{text}exit code {}\n", child.wait().unwrap().code().unwrap())
+}
+
+#[test]
+#[cfg(unix)]
+fn an_error_after_a_signal_is_told_and_a_second_signal_is_not_waited_for() {
+    expect![[r#"
+        stopping…
+        error: config.json: model_type is gpt2; supported: llama
+        exit code 2
+    "#]]
+    .assert_eq(&interrupt(1, &QUICKSTART.replace("\"llama\"", "\"gpt2\"")));
+    // Looking for a plugin may mean a download, which the signal ends.
+    let interrupted = expect![[r#"
+        stopping…
+        error: interrupted
+        exit code 130
+    "#]];
+    interrupted.assert_eq(&interrupt(1, QUICKSTART));
+    interrupted.assert_eq(&interrupt(2, ""));
 }

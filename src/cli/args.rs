@@ -11,10 +11,13 @@ use super::console::Verbosity;
 use super::failure::Failure;
 use super::names::{explain_unknown, nearest};
 use super::settings::{self, Given, Layer, Origin, SPECS, Written};
-use super::value::{Arity, AtLeast, Value};
+use super::value::Arity;
 
 /// Virtual devices of a CPU plugin where nobody says how many.
 const CPU_DEVICES: usize = 8;
+
+/// The most of them. A CPU plugin starts threads for each, and aborts or hangs with many more.
+const MAX_CPU_DEVICES: usize = 1024;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -79,7 +82,7 @@ pub(super) struct GlobalArgs {
     /// Never download a plugin
     #[arg(long, global = true)]
     pub(super) offline: bool,
-    /// Virtual devices of a CPU plugin [default: 8]
+    /// Virtual devices of a CPU plugin, at most 1024 [default: 8]
     #[arg(long = "cpu_devices", global = true, value_name = "N")]
     cpu_devices: Option<String>,
     /// Show the sharding plan and the log; twice for more of the log
@@ -141,7 +144,7 @@ pub(super) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Parsed,
         Ok(cli) => cli,
         Err(error) => return told_or_failed(&error),
     };
-    cli.global.cpu_devices()?;
+    cli.global.check()?;
     Ok(Parsed::Run(cli))
 }
 
@@ -184,21 +187,29 @@ impl GlobalArgs {
         }
     }
 
-    /// How many virtual devices a CPU plugin shall have; other plugins have the devices that there are.
+    /// How many virtual devices a CPU plugin shall have; other plugins have the devices that there are. Commands that
+    /// open no plugin have no use for it, nor for the variable.
     pub(super) fn cpu_devices(&self) -> Result<usize, Failure> {
         let variable = std::env::var_os("CPU_NUM_DEVICES").filter(|value| !value.is_empty());
-        let (source, text) = match (&self.cpu_devices, variable) {
-            (Some(text), _) => ("--cpu_devices", text.clone()),
-            (None, Some(value)) => ("CPU_NUM_DEVICES", value.to_string_lossy().into_owned()),
-            (None, None) => return Ok(CPU_DEVICES),
-        };
-        match AtLeast::<1>::parse(&text) {
-            Some(AtLeast(count)) => Ok(count),
-            None => {
-                let wanted = AtLeast::<1>::wanted();
-                Err(Failure::input(format!("{source}: expected {wanted}, found {text:?}")))
-            }
+        match (&self.cpu_devices, variable) {
+            (Some(text), _) => device_count("--cpu_devices", text),
+            (None, Some(value)) => device_count("CPU_NUM_DEVICES", &value.to_string_lossy()),
+            (None, None) => Ok(CPU_DEVICES),
         }
+    }
+
+    /// Refuses flags that are wrong for every command.
+    fn check(&self) -> Result<(), Failure> {
+        self.cpu_devices.as_ref().map_or(Ok(()), |text| device_count("--cpu_devices", text).map(|_| ()))
+    }
+}
+
+fn device_count(source: &str, text: &str) -> Result<usize, Failure> {
+    match text.parse() {
+        Ok(count @ 1..=MAX_CPU_DEVICES) => Ok(count),
+        _ => Err(Failure::input(format!(
+            "{source}: expected a whole number from 1 to {MAX_CPU_DEVICES}, found {text:?}"
+        ))),
     }
 }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use shardwright_mesh::{AbstractMesh, MeshError};
 use shardwright_partition::{
-    FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, PlanError, Strategy, UnknownKeys,
+    FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, PlanError, ShardingRequest, StateDictType, Strategy,
+    UnknownKeys,
 };
 use shardwright_train::{
     AdamWConfig, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
@@ -184,7 +185,7 @@ fn sharding(settings: &Settings, notices: &mut Notices) -> Result<ShardingConfig
     })
 }
 
-/// The strategy and the configuration of FSDP that is on.
+/// The strategy and the configuration of FSDP that is on, as they take effect.
 fn fsdp(
     settings: &Settings,
     named: Option<Strategy>,
@@ -194,7 +195,7 @@ fn fsdp(
         true => UnknownKeys::Allow,
         false => UnknownKeys::Refuse,
     };
-    let (config, origin) = match &settings.fsdp_config {
+    let (mut config, origin) = match &settings.fsdp_config {
         None => (FsdpConfig::default(), String::new()),
         Some(setting) => {
             let (text, origin) = match &setting.value {
@@ -213,6 +214,9 @@ fn fsdp(
     };
     let strategy =
         config.resolve_strategy(named, &origin).map_err(|error| Failure::new(Cause::Input, error))?;
+    config.sharding = Some(ShardingRequest::Strategy(strategy));
+    // A notice has said so where the file asks for another form.
+    config.state_dict_type = StateDictType::Full;
     Ok((strategy, config))
 }
 
@@ -236,5 +240,34 @@ fn check_mesh(mesh: &Setting<String>, axis: &str) -> Result<(), Failure> {
         // How large an open axis is depends on the devices.
         Ok(_) | Err(MeshError::OpenAxis { .. }) => Ok(()),
         Err(error) => Err(mesh.wrong(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::settings::{Given, Layer, Origin, Written};
+    use super::*;
+
+    #[test]
+    fn the_fsdp_configuration_is_the_one_that_takes_effect() {
+        let check = |fsdp: &str, file: serde_json::Value, expect: &str| {
+            let given = |json| Given { written: Written::Json(json), origin: Origin::Default };
+            let layer = Layer::from([("fsdp", given(json!(fsdp))), ("fsdp_config", given(file))]);
+            let settings = Settings::read(&[&layer]).unwrap();
+            let sharding = sharding(&settings, &mut Notices::new()).unwrap();
+            assert_eq!(sharding.strategy.word().to_uppercase(), expect);
+            let printed = sharding.fsdp.to_json();
+            assert_eq!(
+                (&printed["sharding_strategy"], &printed["state_dict_type"]),
+                (&json!(expect), &json!("FULL_STATE_DICT"))
+            );
+        };
+        check("true", json!({}), "FULL_SHARD");
+        check("shard_grad_op", json!({}), "SHARD_GRAD_OP");
+        check("hybrid_shard_zero2", json!({"reshard_after_forward": false}), "HYBRID_SHARD_ZERO2");
+        check("true", json!({"reshard_after_forward": false}), "SHARD_GRAD_OP");
+        check("true", json!({"sharding_strategy": 5, "state_dict_type": 3}), "HYBRID_SHARD_ZERO2");
     }
 }

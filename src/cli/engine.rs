@@ -1,12 +1,15 @@
 //! The calls into the training and runtime crates, and what their errors mean for the exit code.
 
 use shardwright_runtime::plugins::ResolvedPlugin;
-use shardwright_runtime::{Runtime, RuntimeOptions};
+use shardwright_runtime::{Runtime, RuntimeErrorKind, RuntimeOptions};
 use shardwright_train::{Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults};
 
 use super::failure::{Cause, Failure};
 use super::metrics::Figure;
 use super::report::labelled;
+
+const MESH_HINT: &str =
+    "--mesh names the axes and their sizes; --cpu_devices sets how many devices a CPU plugin has";
 
 /// An opened plugin.
 pub(super) struct Engine {
@@ -81,6 +84,8 @@ impl From<TrainError> for Failure {
             TrainErrorKind::Interrupted => Cause::Interrupted,
             _ => Cause::Run,
         };
-        Failure::new(cause, error)
+        let is_mesh = matches!(&error, TrainError::Runtime(e) if e.kind() == RuntimeErrorKind::Mesh);
+        let failure = Failure::new(cause, error);
+        if is_mesh { failure.with_hint(MESH_HINT) } else { failure }
     }
 }

@@ -40,12 +40,9 @@ impl Failure {
         Failure::new(Cause::Input, anyhow::Error::msg(message.into()))
     }
 
-    /// The same after somebody asked the run to stop: whatever fails then, such as a download, fails because of it.
-    pub(super) fn after_signal(self) -> Failure {
-        match self.cause {
-            Cause::Interrupted => self,
-            _ => Failure::new(Cause::Interrupted, anyhow::Error::msg("interrupted")),
-        }
+    /// Somebody asked the run to stop.
+    pub(super) fn interrupted() -> Failure {
+        Failure::new(Cause::Interrupted, anyhow::Error::msg("interrupted"))
     }
 
     /// The same with advice, in a line of its own.

@@ -13,13 +13,10 @@ use super::failure::{Cause, Failure, INTERRUPTED};
 /// How long a run has to end by itself.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often a process that is to end looks whether files are still being written.
-const POLL: Duration = Duration::from_millis(20);
-
 /// Listens to signals for the rest of the process.
 ///
 /// The first asks the run to stop, and ends the process if the run has not ended soon after; the second ends it at
-/// once. Neither does while files are being written.
+/// once. Neither does while files are being written, or after a run that was writing files when it was asked to stop.
 pub(super) fn listen(stop: &StopFlag) -> Result<(), Failure> {
     let stop = stop.clone();
     let signals = AtomicUsize::new(0);
@@ -39,13 +36,12 @@ pub(super) fn listen(stop: &StopFlag) -> Result<(), Failure> {
     ctrlc::set_handler(handler).map_err(|error| Failure::new(Cause::Run, error))
 }
 
-/// Ends the process at a time, or as soon after that as no file is being written.
+/// Ends the process at a time, or as soon after that as no file is being written, unless the run is over by then.
 fn end_at(time: Instant, stop: &StopFlag) {
     thread::sleep(time.saturating_duration_since(Instant::now()));
-    while stop.is_writing() {
-        thread::sleep(POLL);
+    if stop.claim_end() {
+        console::note("error: interrupted");
+        // A plugin may be at work, and its destructors do not survive that.
+        exit_now(INTERRUPTED);
     }
-    console::note("error: interrupted");
-    // A plugin may be at work, and its destructors do not survive that.
-    exit_now(INTERRUPTED);
 }

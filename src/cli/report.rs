@@ -143,8 +143,8 @@ impl Observer for Report {
             Event::Plan { parameters, mesh, plan, wrapped_units, remat } => {
                 self.fact("mesh", mesh.shape().to_string());
                 self.fact("model", format!("{} parameters ({:.2} Mi)", digits(parameters), mebi(parameters)));
-                self.fact("fsdp", fsdp_text(&self.sharding, wrapped_units, remat));
                 let (split, count) = plan.split_parameters();
+                self.fact("fsdp", fsdp_text(&self.sharding, split, wrapped_units, remat));
                 let [whole, each] = <[usize; 2]>::from(plan.state_bytes()).map(|bytes| Bytes(bytes as u64));
                 self.fact(
                     "split",
@@ -158,7 +158,8 @@ impl Observer for Report {
             Event::Compiled { seconds, collectives, bytes_per_device } => {
                 let memory = bytes_per_device.map(|n| format!("; at most {} on a device", Bytes(n)));
                 let memory = memory.unwrap_or_default();
-                self.fact("compiled", format!("in {seconds:.1} s: {collectives}{memory}"));
+                let collectives = collectives.map(|c| format!(": {c}")).unwrap_or_default();
+                self.fact("compiled", format!("in {seconds:.1} s{collectives}{memory}"));
             }
             Event::Start { steps, per_device_batch_size, global_batch_size, block_size } => {
                 self.fact(
@@ -197,7 +198,7 @@ pub(super) fn labelled(label: &str, text: impl std::fmt::Display) -> String {
     format!("{label:9} {text}")
 }
 
-fn fsdp_text(sharding: &ShardingConfig, wrapped_units: usize, remat: bool) -> String {
+fn fsdp_text(sharding: &ShardingConfig, split: usize, wrapped_units: usize, remat: bool) -> String {
     let of = match &sharding.fsdp.wrap {
         WrapConfig::Classes(classes) if wrapped_units > 0 => format!(" of {}", classes.join(", ")),
         _ => String::new(),
@@ -205,6 +206,10 @@ fn fsdp_text(sharding: &ShardingConfig, wrapped_units: usize, remat: bool) -> St
     let remat = if remat { "on" } else { "off" };
     if sharding.strategy == Strategy::NoShard {
         return format!("off, every device holds all parameters; gradient checkpointing {remat}");
+    }
+    if split == 0 {
+        // With more devices the run is refused.
+        return format!("off: axis {} has one device; gradient checkpointing {remat}", sharding.axis);
     }
     format!(
         "{} over axis {}, {wrapped_units} wrapped units{of}, gradient checkpointing {remat}",
@@ -246,6 +251,21 @@ mod tests {
         assert_eq!(
             pace.progress(&metrics, Duration::from_secs(25)),
             "loss 4.5679  lr 7.50e-4  2,048 tokens/s  1:15 left"
+        );
+    }
+
+    #[test]
+    fn fsdp_is_off_where_nothing_is_split() {
+        let full = ShardingConfig::default();
+        assert_eq!(
+            fsdp_text(&full, 3, 2, false),
+            "full_shard over axis fsdp, 2 wrapped units, gradient checkpointing off"
+        );
+        assert_eq!(fsdp_text(&full, 0, 2, true), "off: axis fsdp has one device; gradient checkpointing on");
+        let none = ShardingConfig { strategy: Strategy::NoShard, ..full };
+        assert_eq!(
+            fsdp_text(&none, 0, 2, false),
+            "off, every device holds all parameters; gradient checkpointing off"
         );
     }
 

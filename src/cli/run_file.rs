@@ -79,8 +79,9 @@ fn syntax(path: &Path, error: &serde_json::Error, (line, column): (usize, usize)
     let message = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
     let message = message.strip_suffix(&position).unwrap_or(&message);
-    // Values that stand for themselves are on one line; the file itself begins at 0.
-    let (line, column) = if line == 0 { (error.line(), error.column()) } else { (line, column) };
+    // Values that stand for themselves are on one line; the file itself begins at 0. The JSON reader calls the start of
+    // a line column 0.
+    let (line, column) = if line == 0 { (error.line(), error.column().max(1)) } else { (line, column) };
     Failure::input(format!("{}:{line}:{column}: {message}", path.display()))
 }
 

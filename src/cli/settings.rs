@@ -125,7 +125,8 @@ settings! {
     "Data" {
         /// A text or JSON-lines file, or a folder of them; may be given again, and be a list in RUN.json
         train_file: Vec<PathBuf>;
-        /// Tokens in an example [default: the tokenizer's maximum, at most 1024 and what the model can take]
+        /// Tokens in an example [default: the tokenizer's maximum if the model can take it, else 1024, or the model's
+        /// positions if those are fewer]
         block_size: AtLeast<2>;
         /// Train on no more than so many examples
         max_train_samples: AtLeast<1>;

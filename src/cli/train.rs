@@ -19,7 +19,8 @@ pub(super) fn run(global: &GlobalArgs, arguments: &TrainArgs) -> Result<(), Fail
     let stop = StopFlag::new();
     interrupt::listen(&stop)?;
     let result = train(global, arguments, &stop);
-    result.map_err(|failure| if stop.is_requested() { failure.after_signal() } else { failure })
+    stop.finish();
+    result
 }
 
 fn train(global: &GlobalArgs, arguments: &TrainArgs, stop: &StopFlag) -> Result<(), Failure> {
@@ -27,6 +28,7 @@ fn train(global: &GlobalArgs, arguments: &TrainArgs, stop: &StopFlag) -> Result<
         Some(path) => run_file::read(Path::new(path))?,
         None => Layer::new(),
     };
+    let cpu_devices = global.cpu_devices()?;
     let settings = Settings::read(&[&arguments.flags, &file])?;
     let (config, notices) = config::train_config(&settings)?;
 
@@ -35,8 +37,10 @@ fn train(global: &GlobalArgs, arguments: &TrainArgs, stop: &StopFlag) -> Result<
     let prepared = engine::prepare(&config, &mut report);
     report.end();
     let job = prepared?;
-    let plugin = fetch::plugin(global)?;
-    let engine = Engine::start(&plugin, global.cpu_devices()?)?;
+    // A signal also ends a download, which is no fault of the plugin. Nothing else fails because of one.
+    let plugin = fetch::plugin(global)
+        .map_err(|failure| if stop.is_requested() { Failure::interrupted() } else { failure })?;
+    let engine = Engine::start(&plugin, cpu_devices)?;
     report.open(&engine.opening());
     let result = engine.train(&job, &mut report, stop);
     report.end();

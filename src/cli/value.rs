@@ -88,6 +88,9 @@ pub(super) trait Choice: Copy + 'static {
     const CHOICES: &'static [(&'static str, Self)];
     /// Names that have a meaning elsewhere and none here yet.
     const ELSEWHERE: &'static [&'static str] = &[];
+    /// Names that have a meaning elsewhere which could be taken for one of the choices, how it differs, and what to
+    /// choose.
+    const OTHERWISE: &'static [(&'static str, &'static str)] = &[];
 }
 
 /// Optimizers.
@@ -128,8 +131,11 @@ impl Choice for Optimizer {
         ("adamw_torch", Optimizer::AdamW),
         ("adamw_torch_fused", Optimizer::AdamW),
         ("adamw_torch_xla", Optimizer::AdamW),
-        ("adamw_hf", Optimizer::AdamW),
     ];
+    const OTHERWISE: &'static [(&'static str, &'static str)] = &[(
+        "adamw_hf",
+        "adds epsilon before the bias correction and decays weights after the update; use adamw_torch",
+    )];
     const ELSEWHERE: &'static [&'static str] = &[
         "adafactor",
         "adagrad",
@@ -223,6 +229,9 @@ impl<T: Choice> Value for T {
     }
 
     fn why_not(word: &str) -> Option<String> {
+        if let Some((_, why)) = T::OTHERWISE.iter().find(|(name, _)| *name == word) {
+            return Some(format!("{word} is not supported: it {why}"));
+        }
         let elsewhere = T::ELSEWHERE.contains(&word);
         elsewhere.then(|| format!("{word} is not supported yet; use {}", Self::wanted()))
     }
@@ -246,6 +255,12 @@ impl Value for bool {
 
     fn from_json(json: &Json) -> Option<bool> {
         json.as_bool().or_else(|| Self::parse(&word(json)?))
+    }
+
+    fn why_not(word: &str) -> Option<String> {
+        // The flag takes the word that follows, also where that was meant as the run file.
+        let is_file = word.ends_with(".json");
+        is_file.then(|| format!("expected {}, found {word:?}; write RUN.json first", Self::wanted()))
     }
 }
 

@@ -52,7 +52,7 @@ pub enum BlockError {
     /// Enough text for a block, but in groups that are each too short.
     #[error(
         "{tokens} tokens, but none of the {groups} groups of rows fills one block of {block_size}: \
-         lower the block size to {longest} or less, or carry the remainder of each group into the next"
+         lower the block size to {longest} or less, or make the rows longer, so that a group holds more text"
     )]
     GroupsTooShort {
         /// Tokens found.
@@ -120,7 +120,7 @@ impl Blocks {
         Ok(blocks)
     }
 
-    /// The first blocks, at most this many but at least one.
+    /// The first blocks, at most this many but at least one. The tokens of the others count no more.
     #[must_use]
     pub fn take(self, most: usize) -> Blocks {
         let kept = most.clamp(1, self.num_blocks()) * self.block_size;
@@ -150,12 +150,13 @@ impl Blocks {
         &self.ids[index * self.block_size..][..self.block_size]
     }
 
-    /// Tokens in the text, including those that are in no block.
+    /// Tokens in the text, including those that are in no block but without those of blocks that
+    /// [`Blocks::take`] left out.
     pub fn total_tokens(&self) -> usize {
         self.total_tokens
     }
 
-    /// Tokens that are in no block.
+    /// Tokens that did not fill a block.
     pub fn dropped_tokens(&self) -> usize {
         self.total_tokens - self.ids.len()
     }

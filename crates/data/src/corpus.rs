@@ -5,6 +5,7 @@
 //! - in a plain text file one line *with* its line break, byte for byte, so that the rows of a file joined are the
 //!   file; a last line without a line break is a row too;
 //! - in a `.jsonl` or `.json` file the text column of one line, which holds one object; blank lines are skipped.
+//!   Inside folders `.json` files are left out.
 //!
 //! Rows of several files follow one another as if the files were one.
 
@@ -48,6 +49,8 @@ pub struct Skipped {
     pub hidden: usize,
     /// Files whose first bytes are not UTF-8 text.
     pub not_text: usize,
+    /// Files that end in `.json`. They hold rows only where they are named themselves.
+    pub json: usize,
     /// Symbolic links to folders, which could lead in circles, and links to nothing.
     pub links: usize,
 }
@@ -74,7 +77,10 @@ pub enum CorpusError {
         path: PathBuf,
     },
     /// A folder without a file to read.
-    #[error("folder {path} holds no text files ({skipped})")]
+    #[error(
+        "folder {path} holds no text files (skipped: {skipped}){}",
+        if .skipped.json > 0 { "; to read a .json file as rows, name the file itself" } else { "" }
+    )]
     NoTextFiles {
         /// The folder.
         path: PathBuf,
@@ -98,7 +104,7 @@ pub enum CorpusError {
         byte: u8,
     },
     /// A line that is not JSON.
-    #[error("{path}: line {line}, column {column} is not JSON: {reason}")]
+    #[error("{path}: line {line}, column {column} is not JSON: {reason}; expected one JSON object per line")]
     Json {
         /// The file.
         path: PathBuf,
@@ -161,8 +167,8 @@ pub enum CorpusError {
 impl Corpus {
     /// The corpus of these files and folders, in the order given.
     ///
-    /// Folders are walked recursively in the order of their names. What is hidden or not text is skipped there and
-    /// counted in [`Corpus::skipped`]; a file that is named itself is never skipped.
+    /// Folders are walked recursively in the order of their names. What is hidden, not text, or a `.json` file is
+    /// skipped there and counted in [`Corpus::skipped`]; a file that is named itself is never skipped.
     pub fn open(paths: &[PathBuf], options: CorpusOptions) -> Result<Corpus, DataError> {
         let (files, skipped) = files::find(paths)?;
         let corpus = Corpus { files, skipped, options, rows: 0..u64::MAX };
@@ -227,7 +233,7 @@ impl fmt::Display for Corpus {
 
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Skipped { hidden, not_text, links } = self;
-        write!(f, "skipped: {hidden} hidden, {not_text} not text, {links} links")
+        let Skipped { hidden, not_text, json, links } = self;
+        write!(f, "{hidden} hidden, {not_text} not text, {json} .json, {links} links")
     }
 }

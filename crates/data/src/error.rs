@@ -9,7 +9,7 @@ pub enum DataError {
     /// Finding or reading text.
     #[error(transparent)]
     Corpus(#[from] CorpusError),
-    /// Loading, training, saving or applying a tokenizer.
+    /// Loading, training or applying a tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
     /// Cutting ids into blocks.

@@ -11,7 +11,6 @@
 
 mod diagnose;
 mod load;
-mod save;
 mod train;
 
 use std::path::{Path, PathBuf};
@@ -27,8 +26,8 @@ pub const ROWS_PER_GROUP: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
-    /// What [`Tokenizer::save`] writes: the bytes that were read, or the trained tokenizer as text.
-    json: Vec<u8>,
+    /// What was read, or the trained tokenizer as text.
+    json: String,
     path: Option<PathBuf>,
     max_token: MaxToken,
     model_max_length: Option<usize>,
@@ -48,14 +47,6 @@ pub enum TokenizerError {
     /// A file that cannot be read.
     #[error("cannot read {path}")]
     Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file that cannot be written.
-    #[error("cannot write {path}")]
-    Write {
         /// The file.
         path: PathBuf,
         /// Why.
@@ -151,6 +142,11 @@ pub enum TokenizerError {
 }
 
 impl Tokenizer {
+    /// The text of its `tokenizer.json`. Of one that was loaded, exactly what was read.
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+
     /// Tokens in the vocabulary, added ones included. Ids may have gaps: see [`Tokenizer::max_token_id`].
     pub fn vocab_size(&self) -> usize {
         self.inner.get_vocab_size(true)

@@ -67,7 +67,8 @@ pub struct FsdpConfig {
     /// What the file says about the sharding strategy. The flag has a say too: see
     /// [`resolve_strategy`](Self::resolve_strategy).
     pub sharding: Option<ShardingRequest>,
-    /// The form in which checkpoints are written.
+    /// The form in which checkpoints are asked for. Whoever writes only [`Full`](StateDictType::Full) ones, as all do
+    /// so far, passes on the [`Notice`] that says so.
     pub state_dict_type: StateDictType,
 }
 
@@ -85,7 +86,7 @@ pub enum WrapConfig {
     None,
 }
 
-/// The form in which checkpoints are written.
+/// The form of checkpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateDictType {
     /// Whole tensors.

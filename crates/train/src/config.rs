@@ -13,7 +13,7 @@ pub struct TrainConfig {
     pub train_files: Vec<PathBuf>,
     /// A `tokenizer.json`, or a folder with one; without it, one is trained on the text.
     pub tokenizer: Option<PathBuf>,
-    /// Tokens of one example; by default the tokenizer's limit or the model's positions.
+    /// Tokens of one example; without it, the rule of [`effective_block_size`](shardwright_data::effective_block_size).
     pub block_size: Option<usize>,
     /// Use no more than this many blocks.
     pub max_train_samples: Option<usize>,

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use shardwright_mesh::Mesh;
 use shardwright_partition::{CollectiveSummary, ShardingPlan};
@@ -25,7 +27,7 @@ pub enum Event<'a> {
     Phase(Phase),
     /// The text was read and cut into blocks.
     Data {
-        /// Tokens of all text.
+        /// Tokens of the text that is used.
         tokens: usize,
         /// Examples of equal length.
         blocks: usize,
@@ -112,10 +114,17 @@ pub struct StepMetrics {
     pub learning_rate: f64,
 }
 
-/// Asks a run to stop, from a signal handler or another thread.
+/// Asks a run to stop, from a signal handler or another thread. Each run has one of its own.
 ///
 /// A run looks between two steps and ends with [`TrainError::Interrupted`](crate::TrainError::Interrupted). Whoever
-/// cannot wait for that may end the process while nothing is being [written](StopFlag::is_writing).
+/// cannot wait for that ends the process, which [`claim_end`](StopFlag::claim_end) allows while no files are being
+/// written. A run and whoever ends the process exclude each other:
+///
+/// ```text
+/// running ── the run writes files ──► writing ──► running, or done if a stop was asked for
+/// running ── claim_end ──► ending
+/// running ── finish ──► done
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag {
     state: Arc<StopState>,
@@ -124,10 +133,22 @@ pub struct StopFlag {
 #[derive(Debug, Default)]
 struct StopState {
     requested: AtomicBool,
-    writing: AtomicUsize,
+    stage: AtomicU8,
 }
 
-/// Holds [`StopFlag::is_writing`] true while it lives.
+/// No files are being written, so the process may be ended.
+const RUNNING: u8 = 0;
+/// Files are being written that an abrupt end would leave half done.
+const WRITING: u8 = 1;
+/// A thread is ending the process.
+const ENDING: u8 = 2;
+/// The run is over, and the process ends by itself.
+const DONE: u8 = 3;
+
+/// How often a thread that wants to end the process looks whether files are still being written.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Files are being written while it lives.
 pub(crate) struct Writing(StopFlag);
 
 impl StopFlag {
@@ -146,20 +167,50 @@ impl StopFlag {
         self.state.requested.load(Ordering::SeqCst)
     }
 
-    /// Whether files are being written that an abrupt end would leave half done.
-    pub fn is_writing(&self) -> bool {
-        self.state.writing.load(Ordering::SeqCst) > 0
+    /// Claims the right to end the process, after waiting for files that are being written.
+    ///
+    /// With `true` the caller has to end the process now: threads that come to write files, or to the end of the run,
+    /// stop there for good. With `false` the process ends without the caller, because the run is over or because
+    /// another thread has claimed its end.
+    #[must_use]
+    pub fn claim_end(&self) -> bool {
+        loop {
+            match self.state.stage.compare_exchange(RUNNING, ENDING, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return true,
+                Err(WRITING) => thread::sleep(POLL),
+                Err(_) => return false,
+            }
+        }
     }
 
+    /// Tells that the run is over, with whatever result, and that the process ends by itself. Does not return where
+    /// another thread has claimed its end.
+    pub fn finish(&self) {
+        self.enter(DONE);
+    }
+
+    /// Tells that files are going to be written. Does not return where another thread has claimed the end of the process.
     pub(crate) fn writing(&self) -> Writing {
-        self.state.writing.fetch_add(1, Ordering::SeqCst);
+        self.enter(WRITING);
         Writing(self.clone())
+    }
+
+    fn enter(&self, stage: u8) {
+        let unless_ending = |current| (current != ENDING).then_some(stage);
+        if self.state.stage.fetch_update(Ordering::SeqCst, Ordering::SeqCst, unless_ending).is_err() {
+            loop {
+                thread::park();
+            }
+        }
     }
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        self.0.state.writing.fetch_sub(1, Ordering::SeqCst);
+        // A run that was asked to stop ends now, and its result stands: whoever waited for the files to be written must
+        // not come between the last file and the end of the run.
+        let next = if self.0.is_requested() { DONE } else { RUNNING };
+        self.0.state.stage.store(next, Ordering::SeqCst);
     }
 }
 
@@ -172,5 +223,78 @@ impl std::fmt::Display for Phase {
             Phase::Compile => "compiling the train step",
             Phase::Save => "saving the model",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+
+    use super::*;
+
+    /// Whether a call on another thread returns. One that does not can only be waited for so long.
+    fn returns(flag: &StopFlag, call: fn(&StopFlag)) -> bool {
+        let (sender, receiver) = channel();
+        let flag = flag.clone();
+        thread::spawn(move || {
+            call(&flag);
+            let _ = sender.send(());
+        });
+        receiver.recv_timeout(3 * POLL) != Err(RecvTimeoutError::Timeout)
+    }
+
+    fn write(flag: &StopFlag) {
+        drop(flag.writing());
+    }
+
+    fn claim(flag: &StopFlag) {
+        let _ = flag.claim_end();
+    }
+
+    #[test]
+    fn the_end_is_claimed_once() {
+        let flag = StopFlag::new();
+        assert_eq!([flag.claim_end(), flag.claim_end()], [true, false]);
+    }
+
+    #[test]
+    fn once_the_end_is_claimed_nothing_is_written_and_no_run_is_over() {
+        let flag = StopFlag::new();
+        assert!(flag.claim_end());
+        assert!(!returns(&flag, write));
+        assert!(!returns(&flag, StopFlag::finish));
+    }
+
+    #[test]
+    fn the_end_waits_for_files_that_are_written() {
+        let flag = StopFlag::new();
+        let writing = flag.writing();
+        assert!(!returns(&flag, claim));
+        drop(writing);
+    }
+
+    #[test]
+    fn a_run_that_was_asked_to_stop_while_it_saved_ends_by_itself() {
+        let flag = StopFlag::new();
+        let writing = flag.writing();
+        flag.request();
+        drop(writing);
+        assert!(!flag.claim_end());
+    }
+
+    #[test]
+    fn a_run_that_goes_on_after_saving_can_be_ended() {
+        let flag = StopFlag::new();
+        write(&flag);
+        write(&flag);
+        assert!(flag.claim_end());
+    }
+
+    #[test]
+    fn after_the_run_nobody_ends_the_process() {
+        let flag = StopFlag::new();
+        flag.request();
+        flag.finish();
+        assert!(!flag.claim_end());
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn save_model(
 /// the one that was given, or, with one that was trained here, that there are none.
 fn save_tokenizer(folder: &Path, model: &ModelConfig, tokenizer: &Tokenizer) -> Result<(), TrainError> {
     const SETTINGS: &str = "tokenizer_config.json";
-    tokenizer.save(folder.join("tokenizer.json"))?;
+    write_bytes_atomic(folder.join("tokenizer.json"), tokenizer.json().as_bytes())?;
     let Some(given) = tokenizer.path() else {
         let settings = serde_json::json!({
             "tokenizer_class": "PreTrainedTokenizerFast",

@@ -51,9 +51,7 @@ pub(super) fn read_error(path: &Path) -> impl FnOnce(io::Error) -> CorpusError {
 
 impl TextFile {
     fn new(path: PathBuf, bytes: u64) -> TextFile {
-        let json = path.extension().is_some_and(|extension| {
-            extension.eq_ignore_ascii_case("jsonl") || extension.eq_ignore_ascii_case("json")
-        });
+        let json = has_extension(&path, "jsonl") || has_extension(&path, "json");
         TextFile { path, format: if json { Format::JsonLines } else { Format::Text }, bytes }
     }
 }
@@ -65,6 +63,7 @@ impl std::ops::Add for Skipped {
         Skipped {
             hidden: self.hidden + other.hidden,
             not_text: self.not_text + other.not_text,
+            json: self.json + other.json,
             links: self.links + other.links,
         }
     }
@@ -98,6 +97,8 @@ impl Walk {
             return self.folder(&path);
         }
         match fs::metadata(&path) {
+            // Between texts these are the settings of something: a package, a model, an earlier run.
+            Ok(target) if target.is_file() && has_extension(&path, "json") => self.skipped.json += 1,
             Ok(target) if target.is_file() => {
                 if looks_like_text(&path).map_err(read_error(&path))? {
                     self.files.push(TextFile::new(path, target.len()));
@@ -111,6 +112,10 @@ impl Walk {
         }
         Ok(())
     }
+}
+
+fn has_extension(path: &Path, wanted: &str) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
 }
 
 /// Whether the first bytes are UTF-8 without a NUL. A character that the limit cuts in two is fine.

@@ -104,12 +104,13 @@ impl<'a> Rows<'a> {
     fn text_of(&mut self, json: &str) -> Result<String, CorpusError> {
         let path = self.lines.path.to_path_buf();
         let line = self.lines.number;
-        let mut row = match serde_json::from_str(json) {
+        // Behind the line break the parser would count from the start of a line that does not exist.
+        let mut row = match serde_json::from_str(json.trim_end_matches(['\r', '\n'])) {
             Ok(Value::Object(row)) => row,
             Ok(other) => return Err(CorpusError::NotAnObject { path, line, found: json_type(&other) }),
             Err(error) => {
-                let reason = reason(&error);
-                return Err(CorpusError::Json { path, line, column: error.column(), reason });
+                let (column, reason) = (error.column().max(1), reason(&error));
+                return Err(CorpusError::Json { path, line, column, reason });
             }
         };
         let column = self.column.get_or_insert_with(|| default_column(&row));

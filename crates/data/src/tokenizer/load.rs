@@ -12,17 +12,17 @@ impl Tokenizer {
     /// Loads a `tokenizer.json`, and the length limit from a `tokenizer_config.json` beside it.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Tokenizer, DataError> {
         let path = path.as_ref();
-        let json =
-            fs::read(path).map_err(|source| TokenizerError::Read { path: path.to_path_buf(), source })?;
+        let json = fs::read_to_string(path)
+            .map_err(|source| TokenizerError::Read { path: path.to_path_buf(), source })?;
         let mut tokenizer = Tokenizer::from_json(json, Some(path.to_path_buf()))?;
         tokenizer.model_max_length = model_max_length(&path.with_file_name("tokenizer_config.json"))?;
         Ok(tokenizer)
     }
 
     /// The tokenizer that `json` describes, with all checks made. Errors name `path`.
-    pub(super) fn from_json(json: Vec<u8>, path: Option<PathBuf>) -> Result<Tokenizer, TokenizerError> {
+    pub(super) fn from_json(json: String, path: Option<PathBuf>) -> Result<Tokenizer, TokenizerError> {
         let named = path.clone().unwrap_or_else(|| "the trained tokenizer".into());
-        let file: Value = serde_json::from_slice(&json)
+        let file: Value = serde_json::from_str(&json)
             .map_err(|reason| TokenizerError::Json { path: named.clone(), reason })?;
         let mut inner = tokenizers::Tokenizer::from_bytes(&json)
             .map_err(|error| diagnose(&named, &file, error.as_ref()))?;

@@ -28,7 +28,7 @@ impl Tokenizer {
         trained.with_pre_tokenizer(Some(bytes)).with_decoder(Some(bytes));
         train(&mut trained, corpus, trainer(vocab_size, special_tokens))?;
         let json = trained.to_string(true).map_err(train_error(corpus))?;
-        Ok(Tokenizer::from_json(json.into_bytes(), None)?)
+        Ok(Tokenizer::from_json(json, None)?)
     }
 }
 

@@ -77,6 +77,16 @@ fn the_remainder_of_each_group_is_dropped_or_carried() {
 }
 
 #[test]
+fn tokens_of_blocks_that_are_not_taken_count_no_more() {
+    let made = || Fixture::new().blocks(&[&text(1000)], 128).unwrap();
+    for (most, blocks) in [(0, 1), (3, 3), (7, 7), (8, 7)] {
+        let taken = made().take(most);
+        assert_eq!((taken.num_blocks(), taken.dropped_tokens()), (blocks, 104));
+        assert_eq!(taken.total_tokens(), blocks * 128 + 104);
+    }
+}
+
+#[test]
 fn groups_are_of_a_thousand_rows() {
     let fixture = Fixture::new();
     fixture.write("a.txt", "ab\n".repeat(2500));
@@ -88,7 +98,7 @@ fn groups_are_of_a_thousand_rows() {
     assert_eq!(
         fixture.message(&made(4096, Remainder::DropPerGroup).unwrap_err()),
         "a.txt: 7500 tokens, but none of the 3 groups of rows fills one block of 4096: lower the block size to 3000 \
-         or less, or carry the remainder of each group into the next"
+         or less, or make the rows longer, so that a group holds more text"
     );
     assert_eq!(made(4096, Remainder::Carry).unwrap().num_blocks(), 1);
 }

@@ -39,13 +39,15 @@ fn folders_are_walked_in_order_and_what_is_skipped_is_counted() {
     fixture.write("in/.git/config", "x");
     fixture.write("in/weights.bin", [0, 1, 2]);
     fixture.write("in/latin1.txt", [b'a', 0xe9, b'b']);
+    fixture.write("in/package.json", "{\n  \"name\": \"x\"\n}\n");
+    fixture.write("in/b/config.JSON", "{}");
     let corpus = fixture.open(&["in"]).unwrap();
     let files: Vec<_> = corpus.files().map(|file| file.strip_prefix(fixture.path("in")).unwrap()).collect();
     assert_eq!(
         files.iter().map(|f| f.to_str().unwrap()).collect::<Vec<_>>(),
         ["a.txt", "b/1.md", "b/2.txt", "c.jsonl"]
     );
-    assert_eq!(corpus.skipped().to_string(), "skipped: 2 hidden, 2 not text, 0 links");
+    assert_eq!(corpus.skipped().to_string(), "2 hidden, 2 not text, 2 .json, 0 links");
     assert_eq!(rows(&corpus)[3], "in/c.jsonl");
 }
 
@@ -70,7 +72,16 @@ fn nothing_to_read_is_an_error() {
     let message = |names: &[&str]| fixture.message(&fixture.open(names).unwrap_err());
     assert_eq!(message(&[]), "no text was given: name at least one file or folder");
     assert_eq!(message(&["empty.txt"]), "empty.txt: file is empty, expected text");
-    assert_eq!(message(&["in"]), "folder in holds no text files (skipped: 1 hidden, 0 not text, 0 links)");
+    assert_eq!(
+        message(&["in"]),
+        "folder in holds no text files (skipped: 1 hidden, 0 not text, 0 .json, 0 links)"
+    );
+    fixture.write("settings/a.json", "{}");
+    assert_eq!(
+        message(&["settings"]),
+        "folder settings holds no text files (skipped: 0 hidden, 0 not text, 1 .json, 0 links); to read a .json file \
+         as rows, name the file itself"
+    );
     assert!(message(&["missing.txt"]).starts_with("cannot read missing.txt: "));
 }
 
@@ -108,7 +119,14 @@ fn bad_json_lines_are_located() {
         let contents = format!("{{\"text\": \"x\"}}\n{second}\n{{\"text\": \"y\"}}\n");
         check_error("a.jsonl", contents, CorpusOptions::default(), expected);
     };
-    check("{\"text\": }", "a.jsonl: line 2, column 10 is not JSON: expected value");
+    check(
+        "{\"text\": }",
+        "a.jsonl: line 2, column 10 is not JSON: expected value; expected one JSON object per line",
+    );
+    check(
+        "{",
+        "a.jsonl: line 2, column 1 is not JSON: EOF while parsing an object; expected one JSON object per line",
+    );
     check("[1]", "a.jsonl: line 2 holds an array, expected one object per line");
     check("{\"a\": 1, \"b\": 2}", "a.jsonl: line 2 has no column `text`, its columns are: a, b");
     check("{\"text\": null}", "a.jsonl: line 2, column `text` holds null, expected a string");

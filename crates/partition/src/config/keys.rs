@@ -46,7 +46,7 @@ pub(super) const NO_WRAP: &str = "NO_WRAP";
 
 const SCHEDULING: &str =
     "the compiler decides when weights are gathered, and the numbers do not depend on it";
-const SAVING: &str = "only the form of the checkpoint can be chosen, with state_dict_type";
+pub(super) const SAVING: &str = "the model is saved whole";
 const V1_ONLY: &str = "only FSDP v1 reads it";
 
 /// Every key a configuration may have, in the order of the help text.
@@ -119,7 +119,7 @@ pub(super) static KEYS: &[KeySpec] = &[
         &[],
         Kind::Numbered(&["FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"]),
         Role::Means,
-        "the form of checkpoints; default FULL_STATE_DICT",
+        "the form of checkpoints; default FULL_STATE_DICT, and no effect yet: the model is saved whole",
     ),
     key(
         "cpu_offload",

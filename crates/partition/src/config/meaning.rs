@@ -20,8 +20,8 @@ pub(super) fn of(raw: &RawConfig, findings: &mut Findings) -> FsdpConfig {
         findings.notices.push(Notice::NothingToRecompute);
     }
     let sharding = sharding(raw, findings);
-    let state_dict_type = raw.get(keys::STATE_DICT_TYPE).and_then(name).and_then(StateDictType::from_name);
-    FsdpConfig { wrap, grad_ckpt, sharding, state_dict_type: state_dict_type.unwrap_or_default() }
+    let state_dict_type = state_dict_type(raw, findings);
+    FsdpConfig { wrap, grad_ckpt, sharding, state_dict_type }
 }
 
 /// A named policy decides between classes and size; without one, the key that is given does.
@@ -98,6 +98,16 @@ fn sharding(raw: &RawConfig, findings: &mut Findings) -> Option<ShardingRequest>
         findings.problems.push(strategy.disagrees_with(reshard));
     }
     asked_strategy.or(asked_reshard)
+}
+
+/// Only whole tensors are written so far; another form is kept as what was asked for.
+fn state_dict_type(raw: &RawConfig, findings: &mut Findings) -> StateDictType {
+    let given = raw.get(keys::STATE_DICT_TYPE);
+    let asked = given.and_then(name).and_then(StateDictType::from_name).unwrap_or_default();
+    if asked != StateDictType::Full {
+        findings.notices.extend(given.map(|given| given.no_effect(keys::SAVING)));
+    }
+    asked
 }
 
 fn request(given: &Given) -> Option<ShardingRequest> {

@@ -1,0 +1,93 @@
+//! Times train steps of a small Llama over virtual CPU devices, and what comes before them.
+//!
+//! `cargo bench --bench step -- SIZE DEVICES [remat]` prints one line of JSON. Sizes: `micro`, `tiny`, `small`; each
+//! step sees 8 examples. Each step is waited for, so the time is that of the step and not of its dispatch.
+
+#![expect(clippy::print_stdout, reason = "a benchmark shows what it measured")]
+
+use std::time::Instant;
+
+use anyhow::Context;
+use serde_json::json;
+use shardwright::model::ModelConfig;
+use shardwright::partition::{CollectiveSummary, PlanOptions, WrapConfig, WrapPolicy};
+use shardwright::runtime::{Runtime, RuntimeOptions};
+use shardwright::tensor::HostArray;
+use shardwright::train::{
+    AdamWConfig, LossDenominator, StepConfig, TrainState, TrainStep, WeightSource, model_modules,
+};
+
+const BATCH: usize = 8;
+const STEPS: usize = 30;
+
+/// Hidden size, layers, heads, key and value heads, intermediate size, vocabulary, tokens of an example.
+fn size(name: &str) -> Option<[usize; 7]> {
+    match name {
+        "micro" => Some([128, 2, 4, 2, 352, 512, 64]),
+        "tiny" => Some([256, 4, 8, 4, 688, 1024, 128]),
+        "small" => Some([512, 8, 8, 4, 1376, 32000, 256]),
+        _ => None,
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let start = Instant::now();
+    // Cargo adds a flag of its own.
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let name = arguments.first().map_or("micro", String::as_str);
+    let devices: usize = arguments.get(1).map_or(Ok(8), |a| a.parse()).context("DEVICES is a number")?;
+    let remat = arguments.get(2).is_some_and(|a| a == "remat");
+    let [hidden, layers, heads, kv_heads, intermediate, vocab, block] =
+        size(name).with_context(|| format!("no size {name}; there are micro, tiny and small"))?;
+
+    let config = json!({
+        "model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads, "intermediate_size": intermediate, "vocab_size": vocab,
+    });
+    let model = ModelConfig::parse(&config.to_string(), name)?;
+    let runtime = Runtime::open(&RuntimeOptions::cpu_devices(devices))?;
+    let mesh = runtime.mesh("fsdp=-1")?;
+    let wrap =
+        WrapPolicy::resolve(&WrapConfig::ModelDefault, &model_modules(&model), &["LlamaDecoderLayer"])?;
+    let step_config = StepConfig {
+        global_batch_size: BATCH,
+        block_size: block,
+        optimizer: AdamWConfig::default(),
+        max_grad_norm: Some(1.0),
+        loss_denominator: LossDenominator::Targets,
+        wrap,
+        remat,
+        plan: PlanOptions::default(),
+    };
+    let opened = start.elapsed();
+    let step = TrainStep::compile(&runtime, &mesh, &model, &step_config)?;
+    let compiled = start.elapsed();
+    let mut state = TrainState::new(&runtime, &step, WeightSource::Random { seed: 0 })?;
+    let initialised = start.elapsed();
+
+    let ids: Vec<i32> = (0..BATCH * block).map(|i| (i * 7919 % vocab) as i32).collect();
+    let batch = HostArray::from_slice(&[BATCH, block], &ids)?;
+    let mut first = None;
+    let mut milliseconds = Vec::with_capacity(STEPS);
+    for _ in 0..STEPS {
+        let began = Instant::now();
+        let (next, metrics) = step.run(&runtime, state, &batch, &batch, 1e-4)?;
+        state = next;
+        metrics.read()?;
+        milliseconds.push(began.elapsed().as_secs_f64() * 1e3);
+        first.get_or_insert_with(|| start.elapsed());
+    }
+    milliseconds.sort_by(f64::total_cmp);
+
+    let collectives = CollectiveSummary::new(&step.program().compiled()??);
+    let seconds = |d: std::time::Duration| (d.as_secs_f64() * 1e3).round() / 1e3;
+    let report = json!({
+        "size": name, "devices": devices, "remat": remat,
+        "step_ms_median": milliseconds[STEPS / 2], "step_ms_min": milliseconds[0],
+        "open_s": seconds(opened), "compile_s": seconds(compiled - opened),
+        "init_s": seconds(initialised - compiled), "first_step_done_s": first.map(seconds),
+        "bytes_per_device": step.program().bytes_per_device()?, "collectives": collectives.to_string(),
+    });
+    println!("{report}");
+    Ok(())
+}
