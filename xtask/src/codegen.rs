@@ -6,20 +6,21 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use sha2::{Digest, Sha256};
 
-use crate::wheel;
+use crate::{root, wheel};
 
 const HEADER_WHEEL: &str = "xla-cpu-pjrt==0.0.1";
 const HEADER: &str = "include/pjrt_c_api.h";
 const HEADER_SHA256: &str = "c85bb95cb1743c2a353a555b3ab35f065e5f17007c7f182ad68d23754950235c";
 
 const LIBCLANG_WHEEL: &str = "libclang==18.1.1";
-const LIBCLANG: &str = if cfg!(target_os = "macos") { "native/libclang.dylib" } else { "native/libclang.so" };
+const LIBCLANG: &str = "native/libclang.so";
+/// That of the wheel for Linux on x86-64.
+const LIBCLANG_SHA256: &str = "a8612b1c9a7125701277f63e5616f1d1eb9c91410c4bf195878067868c927f94";
 
 /// Writes the bindings.
 pub(crate) fn write() -> Result<()> {
@@ -50,10 +51,6 @@ fn bindings_path() -> PathBuf {
     root().join("crates/pjrt-sys/src/bindings.rs")
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in a folder of the workspace")
-}
-
 /// Runs `task` where libclang is known, which otherwise is fetched first.
 ///
 /// bindgen learns the place from the environment, and a process cannot safely change its own: with a
@@ -63,8 +60,10 @@ fn with_libclang(task: impl FnOnce() -> Result<()>) -> Result<()> {
     if std::env::var_os(PLACE).is_some() {
         return task();
     }
+    let is_pinned = cfg!(all(target_os = "linux", target_arch = "x86_64"));
+    ensure!(is_pinned, "only libclang for Linux on x86-64 is pinned; set {PLACE} to the folder of another");
     let temp = tempfile::tempdir()?;
-    wheel::fetch_file(LIBCLANG_WHEEL, LIBCLANG, temp.path())?;
+    wheel::fetch_file(LIBCLANG_WHEEL, LIBCLANG, LIBCLANG_SHA256, temp.path())?;
     let status = Command::new(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
         .env(PLACE, temp.path())
@@ -76,10 +75,8 @@ fn with_libclang(task: impl FnOnce() -> Result<()>) -> Result<()> {
 
 fn generate() -> Result<String> {
     let temp = tempfile::tempdir()?;
-    let path = wheel::fetch_file(HEADER_WHEEL, HEADER, temp.path())?;
+    let path = wheel::fetch_file(HEADER_WHEEL, HEADER, HEADER_SHA256, temp.path())?;
     let header = fs::read_to_string(&path)?;
-    let digest: String = Sha256::digest(&header).iter().map(|byte| format!("{byte:02x}")).collect();
-    ensure!(digest == HEADER_SHA256, "{HEADER} of {HEADER_WHEEL}: sha256 is {digest}, not {HEADER_SHA256}");
 
     let bindings = bindgen::Builder::default()
         .header(path.display().to_string())
@@ -102,6 +99,7 @@ fn generate() -> Result<String> {
 /// Where the C compiler keeps `stddef.h` and its like, which the libclang wheel does not bring.
 fn compiler_headers() -> Result<String> {
     let output = Command::new("cc").arg("-print-file-name=include").output().context("cc did not start")?;
+    ensure!(output.status.success(), "cc does not tell where its headers are: {}", output.status);
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 

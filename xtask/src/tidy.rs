@@ -2,7 +2,6 @@
 //!
 //! - Each crate has a row in the map of `ARCHITECTURE.md`, and each path in the pages of the project exists.
 //! - Crate roots, and modules with modules inside them, say what they are.
-//! - Digests of native parts are SHA-256 digests, and each part states its licence.
 //! - No file names a package registry or a place on somebody's machine.
 
 use std::collections::BTreeSet;
@@ -16,7 +15,6 @@ use crate::root;
 /// The pages that people read.
 const PAGES: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 const MAP: &str = "ARCHITECTURE.md";
-const PINS: &str = "third_party/plugins.toml";
 
 /// Written by tools, with what they put in them.
 const GENERATED: [&str; 1] = ["Cargo.lock"];
@@ -46,7 +44,6 @@ pub(crate) fn check() -> Result<()> {
     let mut findings = Vec::new();
     code_map(&paths, &files, &mut findings);
     module_docs(&paths, &files, &mut findings);
-    digests(&files, &mut findings);
     foreign(&files, &mut findings);
     if findings.is_empty() {
         return Ok(());
@@ -120,37 +117,6 @@ fn is_module_of_modules(path: &str, paths: &BTreeSet<String>) -> bool {
     ["lib", "main", "mod"].contains(&name) || is_target || has_modules
 }
 
-fn digests(files: &[File], findings: &mut Vec<String>) {
-    let Some(pins) = text(files, PINS) else {
-        findings.push(format!("{PINS} is missing"));
-        return;
-    };
-    let value = |line: &str, key: &str| Some(line.strip_prefix(key)?.strip_prefix(" = ")?.to_owned());
-    for plugin in pins.split("[[plugin]]").skip(1) {
-        let name = plugin.lines().find_map(|line| value(line, "name")).unwrap_or_default();
-        for key in ["wheel_sha256", "file_sha256"] {
-            match plugin.lines().find_map(|line| value(line, key)) {
-                Some(digest) if is_sha256(&digest) => {}
-                Some(digest) => {
-                    findings.push(format!("{PINS}: {name}: {key} is no SHA-256 digest: {digest}"))
-                }
-                None => findings.push(format!("{PINS}: {name} has no {key}")),
-            }
-        }
-        if plugin.lines().find_map(|line| value(line, "licence")).is_none_or(|licence| licence.len() <= 2) {
-            findings.push(format!("{PINS}: {name} has no licence"));
-        }
-    }
-}
-
-/// Whether a TOML value is 64 lower-case hex digits in quotes.
-fn is_sha256(value: &str) -> bool {
-    let digest = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    digest.is_some_and(|hex| {
-        hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    })
-}
-
 fn foreign(files: &[File], findings: &mut Vec<String>) {
     let words = FOREIGN.map(|halves| halves.concat());
     for File { path, text } in files.iter().filter(|file| !GENERATED.contains(&file.path.as_str())) {
@@ -187,13 +153,5 @@ mod tests {
         check("crates/x/tests/y.rs", true);
         check("crates/x/tests/it/y.rs", false);
         check("src/a", false);
-    }
-
-    #[test]
-    fn digests_are_64_lower_case_hex_digits() {
-        assert!(is_sha256(&format!("\"{}\"", "0a".repeat(32))));
-        assert!(!is_sha256(&format!("\"{}\"", "0A".repeat(32))));
-        assert!(!is_sha256(&format!("\"{}\"", "0a".repeat(31))));
-        assert!(!is_sha256(&"0a".repeat(32)));
     }
 }

@@ -1,8 +1,8 @@
 //! Safe PJRT: plugins, clients, executables, buffers and events.
 //!
 //! PJRT is the C interface through which a program hands work to an XLA compiler and runtime that was loaded as a
-//! plugin: for CPUs, TPUs or other devices. This crate is all of it that compiling and running sharded programs
-//! takes, and only that:
+//! plugin: for CPUs, TPUs or other devices. This crate is its safe form, as far as compiling and running sharded
+//! programs and describing devices that are not there take it:
 //!
 //! - [`Plugin`] is a loaded library, [`Client`] its runtime with [`Device`]s, [`Topology`] devices that are not
 //!   there, to compile for;

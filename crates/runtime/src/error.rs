@@ -79,14 +79,6 @@ impl RuntimeError {
             Problem::Data(_) | Problem::Block { .. } => RuntimeErrorKind::Data,
         }
     }
-
-    /// The plugin's own error, if it is one.
-    pub fn plugin_error(&self) -> Option<&shardwright_pjrt::Error> {
-        match &self.problem {
-            Problem::Plugin(error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 impl From<Problem> for RuntimeError {

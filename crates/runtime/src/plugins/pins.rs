@@ -236,6 +236,7 @@ impl RawPlugin {
         let inside = !self.file.is_empty()
             && Path::new(&self.file).components().all(|part| matches!(part, Component::Normal(_)));
         check("file", &self.file, inside, "a path inside the wheel")?;
+        check("licence", &self.licence, !self.licence.trim().is_empty(), "an SPDX expression")?;
         let pjrt_api = parse_api(&self.pjrt_api);
         check("pjrt_api", &self.pjrt_api, pjrt_api.is_some(), "major.minor, such as 0.115")?;
 
