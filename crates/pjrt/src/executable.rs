@@ -227,7 +227,7 @@ impl Executable {
         }
     }
 
-    /// The executable for [`Client::deserialize_and_load`], by this build of the plugin and no other.
+    /// The executable as bytes, in a form that this build of the plugin knows and no other.
     pub fn serialize(&self) -> Result<Vec<u8>, Error> {
         let args = sys::PJRT_Executable_Serialize_Args { executable: self.handle.raw(), ..Struct::new() };
         // SAFETY: the executable is alive; the bytes are copied before what holds them is freed, once.
