@@ -61,6 +61,7 @@ fn absent_members_have_the_defaults_of_the_original_and_null_is_absent() {
             eos_token_ids: [
                 2,
             ],
+            padding_row: None,
         }
     "#]]
     .assert_debug_eq(&bare);
@@ -348,4 +349,18 @@ fn changes_are_written_and_nothing_else_is() {
     assert!(config.clone().with_vocab_size(0).is_err());
     expect!["config.json: dtype is s8; supported: float32, bfloat16, float16, float64"]
         .assert_eq(&config.with_dtype(DType::S8).unwrap_err().to_string());
+}
+
+#[test]
+fn the_padding_row_is_counted_from_the_end_if_negative() {
+    let row = |id: Value| parse(&tiny(&json!({ "pad_token_id": id }))).map(|config| config.padding_row());
+    assert_eq!(row(json!(null)), Ok(None));
+    assert_eq!(row(json!(3)), Ok(Some(3)));
+    assert_eq!(row(json!(-1)), Ok(Some(259)));
+    assert_eq!(
+        row(json!(260)).unwrap_err(),
+        "config.json: pad_token_id is 260 with a vocab_size of 260; supported: ids of the vocabulary, or from its end if \
+         negative"
+    );
+    assert!(row(json!(-261)).is_err());
 }

@@ -21,20 +21,20 @@ fn names_and_shapes_are_those_of_checkpoints() {
     check(
         include_str!("data/base.json"),
         expect![[r#"
-        model.embed_tokens.weight [512, 128] Normal { std: 0.02 } Embedding
-        model.layers.0.self_attn.q_proj.weight [128, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.self_attn.k_proj.weight [64, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.self_attn.v_proj.weight [64, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.self_attn.o_proj.weight [128, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.mlp.gate_proj.weight [352, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.mlp.up_proj.weight [352, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.mlp.down_proj.weight [128, 352] Normal { std: 0.02 } Matrix
-        model.layers.0.input_layernorm.weight [128] Ones Norm
-        model.layers.0.post_attention_layernorm.weight [128] Ones Norm
-        model.norm.weight [128] Ones Norm
-        lm_head.weight [512, 128] Normal { std: 0.02 } Matrix
-        500352 elements in 21
-    "#]],
+            model.embed_tokens.weight [512, 128] Normal { std: 0.02, zero_row: None } Embedding
+            model.layers.0.self_attn.q_proj.weight [128, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.self_attn.k_proj.weight [64, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.self_attn.v_proj.weight [64, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.self_attn.o_proj.weight [128, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.mlp.gate_proj.weight [352, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.mlp.up_proj.weight [352, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.mlp.down_proj.weight [128, 352] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.input_layernorm.weight [128] Ones Norm
+            model.layers.0.post_attention_layernorm.weight [128] Ones Norm
+            model.norm.weight [128] Ones Norm
+            lm_head.weight [512, 128] Normal { std: 0.02, zero_row: None } Matrix
+            500352 elements in 21
+        "#]],
     );
 }
 
@@ -43,27 +43,27 @@ fn biases_are_as_long_as_the_first_dim_and_start_at_zero() {
     check(
         include_str!("data/bias.json"),
         expect![[r#"
-        model.embed_tokens.weight [512, 128] Normal { std: 0.02 } Embedding
-        model.layers.0.self_attn.q_proj.weight [128, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.self_attn.q_proj.bias [128] Zeros Bias
-        model.layers.0.self_attn.k_proj.weight [64, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.self_attn.k_proj.bias [64] Zeros Bias
-        model.layers.0.self_attn.v_proj.weight [64, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.self_attn.v_proj.bias [64] Zeros Bias
-        model.layers.0.self_attn.o_proj.weight [128, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.self_attn.o_proj.bias [128] Zeros Bias
-        model.layers.0.mlp.gate_proj.weight [352, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.mlp.gate_proj.bias [352] Zeros Bias
-        model.layers.0.mlp.up_proj.weight [352, 128] Normal { std: 0.02 } Matrix
-        model.layers.0.mlp.up_proj.bias [352] Zeros Bias
-        model.layers.0.mlp.down_proj.weight [128, 352] Normal { std: 0.02 } Matrix
-        model.layers.0.mlp.down_proj.bias [128] Zeros Bias
-        model.layers.0.input_layernorm.weight [128] Ones Norm
-        model.layers.0.post_attention_layernorm.weight [128] Ones Norm
-        model.norm.weight [128] Ones Norm
-        lm_head.weight [512, 128] Normal { std: 0.02 } Matrix
-        502784 elements in 35
-    "#]],
+            model.embed_tokens.weight [512, 128] Normal { std: 0.02, zero_row: None } Embedding
+            model.layers.0.self_attn.q_proj.weight [128, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.self_attn.q_proj.bias [128] Zeros Bias
+            model.layers.0.self_attn.k_proj.weight [64, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.self_attn.k_proj.bias [64] Zeros Bias
+            model.layers.0.self_attn.v_proj.weight [64, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.self_attn.v_proj.bias [64] Zeros Bias
+            model.layers.0.self_attn.o_proj.weight [128, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.self_attn.o_proj.bias [128] Zeros Bias
+            model.layers.0.mlp.gate_proj.weight [352, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.mlp.gate_proj.bias [352] Zeros Bias
+            model.layers.0.mlp.up_proj.weight [352, 128] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.mlp.up_proj.bias [352] Zeros Bias
+            model.layers.0.mlp.down_proj.weight [128, 352] Normal { std: 0.02, zero_row: None } Matrix
+            model.layers.0.mlp.down_proj.bias [128] Zeros Bias
+            model.layers.0.input_layernorm.weight [128] Ones Norm
+            model.layers.0.post_attention_layernorm.weight [128] Ones Norm
+            model.norm.weight [128] Ones Norm
+            lm_head.weight [512, 128] Normal { std: 0.02, zero_row: None } Matrix
+            502784 elements in 35
+        "#]],
     );
 }
 
