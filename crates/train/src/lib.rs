@@ -20,6 +20,7 @@ const _: () = assert!(shardwright_data::IGNORED_LABEL == shardwright_model::IGNO
 
 mod adamw;
 mod config;
+mod draw;
 mod error;
 mod event;
 mod job;

@@ -1,0 +1,122 @@
+//! Fresh weights, drawn on the devices: each draws its own shards and nothing else.
+//!
+//! There is one program for each shape, sharding and distribution; it takes the seed of the run and a number that stands
+//! for the parameter's name.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use shardwright_graph::{Graph, random};
+use shardwright_hlo::{ArgumentKind, Comparison, verify};
+use shardwright_mesh::{Mesh, NamedSharding};
+use shardwright_model::{Init, ParameterInfo};
+use shardwright_partition::ShardedModule;
+use shardwright_runtime::{Argument, Program, ProgramValue, Runtime, RuntimeError, ShardedArray};
+use shardwright_tensor::{DType, HostArray, TensorType};
+
+use crate::TrainError;
+use crate::state::constant;
+
+/// The parameters before the first step, each at its place.
+pub(crate) fn draw(
+    runtime: &Runtime,
+    mesh: &Mesh,
+    seed: u64,
+    parameters: &[ParameterInfo],
+    places: &[ProgramValue],
+) -> Result<Vec<ShardedArray>, TrainError> {
+    let normals = parameters.iter().zip(places).filter_map(|(info, place)| Normal::new(info.init, place));
+    let programs = compile_all(runtime, mesh, normals)?;
+    let seed = place_words(runtime, mesh, seed)?;
+    let draw_one =
+        |(info, place): (&ParameterInfo, &ProgramValue)| match (Normal::new(info.init, place), info.init) {
+            (Some(normal), _) => {
+                let stream = place_words(runtime, mesh, fnv1a(&info.name))?;
+                let arguments = vec![Argument::Borrow(&seed), Argument::Donate(stream)];
+                let mut outputs = programs[&normal.key()].execute(arguments)?.outputs;
+                Ok(outputs.pop().expect("the program has one output"))
+            }
+            (None, Init::Ones) => Ok(constant(runtime, mesh, place, 1.0)?),
+            (None, _) => Ok(constant(runtime, mesh, place, 0.0)?),
+        };
+    parameters.iter().zip(places).map(draw_one).collect()
+}
+
+/// An array of normally distributed numbers at a place.
+#[derive(Clone, Copy)]
+struct Normal<'p> {
+    place: &'p ProgramValue,
+    std: f64,
+    zero_row: Option<usize>,
+}
+
+impl<'p> Normal<'p> {
+    fn new(init: Init, place: &'p ProgramValue) -> Option<Normal<'p>> {
+        match init {
+            Init::Normal { std, zero_row } => Some(Normal { place, std, zero_row }),
+            Init::Ones | Init::Zeros => None,
+        }
+    }
+
+    /// Equal for what one program can draw.
+    fn key(&self) -> String {
+        let Normal { place, std, zero_row } = self;
+        format!("{} {} {std:e} {zero_row:?}", place.ty, place.sharding)
+    }
+
+    fn compile(&self, runtime: &Runtime, mesh: &Mesh) -> Result<Program, TrainError> {
+        let g = Graph::new("normal");
+        let words = TensorType::new(DType::U32, [2]).expect("two words can be addressed");
+        let seed = g.argument("seed", words.clone(), ArgumentKind::Other);
+        let stream = g.argument("stream", words, ArgumentKind::Other);
+        let dims = self.place.ty.dims();
+        let mut drawn = random::normal(&g, seed, stream, dims, self.std)?;
+        if let Some(row) = self.zero_row {
+            let rows = g.iota(DType::S32, dims, 0)?;
+            let is_zero = g.compare(Comparison::Equal, rows, g.full_like(rows, row as f64)?)?;
+            drawn = g.select(is_zero, g.full_like(drawn, 0.0)?, drawn)?;
+        }
+        g.output("normal", drawn);
+        let whole = NamedSharding::replicated(mesh.shape(), 1);
+        let arguments = vec![whole.clone(), whole];
+        let outputs = vec![self.place.sharding.clone()];
+        let sharded = ShardedModule::new(verify(g.finish())?, mesh.shape(), arguments, outputs)?;
+        Ok(runtime.compile(&sharded, mesh)?)
+    }
+}
+
+/// One program for each that differs. They are small and compiled side by side.
+fn compile_all<'p>(
+    runtime: &Runtime,
+    mesh: &Mesh,
+    normals: impl Iterator<Item = Normal<'p>>,
+) -> Result<BTreeMap<String, Program>, TrainError> {
+    let distinct: BTreeMap<String, Normal<'p>> = normals.map(|normal| (normal.key(), normal)).collect();
+    thread::scope(|scope| {
+        let start =
+            |(key, normal): (String, Normal<'p>)| (key, scope.spawn(move || normal.compile(runtime, mesh)));
+        let started: Vec<_> = distinct.into_iter().map(start).collect();
+        let finish =
+            |(key, thread): (String, thread::ScopedJoinHandle<'_, Result<Program, TrainError>>)| match thread
+                .join()
+            {
+                Ok(program) => program.map(|program| (key, program)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+        started.into_iter().map(finish).collect()
+    })
+}
+
+/// A number as `u32[2]` on every device, high word first.
+fn place_words(runtime: &Runtime, mesh: &Mesh, value: u64) -> Result<ShardedArray, RuntimeError> {
+    let words = [(value >> 32) as u32, value as u32];
+    let host = HostArray::from_slice(&[2], &words)?;
+    ShardedArray::from_host(runtime, mesh, &NamedSharding::replicated(mesh.shape(), 1), &host)
+}
+
+/// The 64-bit FNV-1a hash, which tells names apart and never changes.
+fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
