@@ -3,13 +3,11 @@
 mod support;
 
 use shardwright_checkpoint::HfWeights;
-use shardwright_model::ModelConfig;
-use shardwright_partition::{DimRule, PlanOptions, Strategy, WrapConfig, WrapPolicy};
+use shardwright_partition::{DimRule, PlanOptions, Strategy};
 use shardwright_train::{
     AdamWConfig, LossDenominator, Schedule, ScheduleConfig, StepConfig, TrainState, TrainStep, WeightSource,
-    model_modules,
 };
-use support::{Curve, CurveConfig, oracle_batches, runtime};
+use support::{Curve, CurveConfig, data, oracle_batches, oracle_model, oracle_step, runtime};
 
 const LOSS_TOLERANCE: f64 = 2e-5;
 const NORM_TOLERANCE: f64 = 2e-5;
@@ -18,10 +16,6 @@ const NORM_TOLERANCE: f64 = 2e-5;
 struct Distance {
     loss: f64,
     norm: f64,
-}
-
-fn layers(model: &ModelConfig) -> WrapPolicy {
-    WrapPolicy::resolve(&WrapConfig::ModelDefault, &model_modules(model), &["LlamaDecoderLayer"]).unwrap()
 }
 
 fn follow(
@@ -35,13 +29,9 @@ fn follow(
     let devices = shardwright_mesh::AbstractMesh::parse(mesh).unwrap().size();
     let runtime = runtime(devices);
     let mesh = runtime.mesh(mesh).unwrap();
-    let folder = config.model_folder();
-    let text = std::fs::read_to_string(folder.join("config.json")).unwrap();
-    let model = ModelConfig::parse(&text, "config.json").unwrap();
-    let weights = HfWeights::open(&folder).unwrap();
+    let model = oracle_model(config.model_name());
+    let weights = HfWeights::open(data("oracle/models").join(config.model_name())).unwrap();
     let step_config = StepConfig {
-        global_batch_size: 8,
-        block_size: 64,
         optimizer: AdamWConfig {
             learning_rate: config.lr,
             weight_decay: config.weight_decay,
@@ -49,9 +39,8 @@ fn follow(
         },
         max_grad_norm: Some(config.max_norm),
         loss_denominator: denominator,
-        wrap: layers(&model),
         remat,
-        plan: plan.clone(),
+        ..oracle_step(&model, plan.clone())
     };
     let step = TrainStep::compile(&runtime, &mesh, &model, &step_config).unwrap();
     let mut state = TrainState::new(&runtime, &step, WeightSource::Files(&weights)).unwrap();

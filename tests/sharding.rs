@@ -5,11 +5,10 @@ mod support;
 use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{ModelConfig, ParameterInfo, parameters};
-use shardwright_partition::{CollectiveSummary, PlanOptions, Strategy, WrapConfig, WrapPolicy};
-use shardwright_train::{AdamWConfig, LossDenominator, StepConfig, TrainStep, model_modules};
-use support::{data, runtime};
+use shardwright_partition::{CollectiveSummary, PlanOptions, Strategy};
+use shardwright_train::{StepConfig, TrainStep};
+use support::{BATCH, oracle_model, oracle_step, runtime};
 
-const BATCH: [usize; 2] = [8, 64];
 const F32: usize = 4;
 
 struct Step {
@@ -26,18 +25,10 @@ enum Layers {
 
 impl Step {
     fn new(name: &str, mesh: &str, strategy: Strategy, layers: Layers) -> Step {
-        let text = std::fs::read_to_string(data("oracle/models").join(name).join("config.json")).unwrap();
-        let model = ModelConfig::parse(&text, "config.json").unwrap();
-        let known = model_modules(&model);
+        let model = oracle_model(name);
         let config = StepConfig {
-            global_batch_size: BATCH[0],
-            block_size: BATCH[1],
-            optimizer: AdamWConfig::default(),
-            max_grad_norm: Some(1.0),
-            loss_denominator: LossDenominator::Targets,
-            wrap: WrapPolicy::resolve(&WrapConfig::ModelDefault, &known, &["LlamaDecoderLayer"]).unwrap(),
             remat: layers == Layers::Rematerialised,
-            plan: PlanOptions { strategy, ..PlanOptions::default() },
+            ..oracle_step(&model, PlanOptions { strategy, ..PlanOptions::default() })
         };
         let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
         let step = TrainStep::compile(&runtime(8), &mesh, &model, &config).unwrap();

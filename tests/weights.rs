@@ -7,30 +7,14 @@ use std::collections::BTreeSet;
 use shardwright_hlo::ArgumentKind;
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{Init, ModelConfig, ParameterInfo, parameters};
-use shardwright_partition::{DimRule, PlanOptions, WrapPolicy};
+use shardwright_partition::{DimRule, PlanOptions};
 use shardwright_tensor::HostArray;
-use shardwright_train::{AdamWConfig, LossDenominator, StepConfig, TrainState, TrainStep, WeightSource};
-use support::{data, oracle_batches, runtime};
-
-const BATCH: [usize; 2] = [8, 64];
-
-fn model(name: &str) -> ModelConfig {
-    let text = std::fs::read_to_string(data("oracle/models").join(name).join("config.json")).unwrap();
-    ModelConfig::parse(&text, "config.json").unwrap()
-}
+use shardwright_train::{TrainState, TrainStep, WeightSource};
+use support::{BATCH, oracle_batches, oracle_model, oracle_step, runtime};
 
 /// The train step with all parameters that can be split on a dim chosen by `dim_rule`.
 fn step(model: &ModelConfig, mesh: &str, dim_rule: DimRule) -> TrainStep {
-    let config = StepConfig {
-        global_batch_size: BATCH[0],
-        block_size: BATCH[1],
-        optimizer: AdamWConfig::default(),
-        max_grad_norm: Some(1.0),
-        loss_denominator: LossDenominator::Targets,
-        wrap: WrapPolicy::default(),
-        remat: false,
-        plan: PlanOptions { dim_rule, ..PlanOptions::default() },
-    };
+    let config = oracle_step(model, PlanOptions { dim_rule, ..PlanOptions::default() });
     let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
     TrainStep::compile(&runtime(8), &mesh, model, &config).unwrap()
 }
@@ -45,7 +29,7 @@ fn weights(state: &TrainState) -> Vec<HostArray> {
 
 #[test]
 fn weights_depend_on_the_seed_and_not_on_the_mesh() {
-    let model = model("odd");
+    let model = oracle_model("odd");
     let infos = parameters(&model);
     let whole = step(&model, "fsdp=1", DimRule::StrictLargest);
     let expected = weights(&fresh(&whole, 7));
@@ -71,7 +55,7 @@ fn weights_depend_on_the_seed_and_not_on_the_mesh() {
 
 #[test]
 fn weights_are_normal_and_those_of_norms_one() {
-    let model = model("base");
+    let model = oracle_model("base");
     let step = step(&model, "fsdp=8", DimRule::LargestDivisible);
     let weights = weights(&fresh(&step, 42));
     let infos = parameters(&model);
@@ -128,7 +112,7 @@ fn check_distinct(infos: &[ParameterInfo], weights: &[HostArray]) {
 /// Checks the bytes of the state on each device, before and after a step; gives those of all padding.
 fn check_bytes(name: &str, dim_rule: DimRule) -> usize {
     const DEVICES: usize = 8;
-    let model = model(name);
+    let model = oracle_model(name);
     let step = step(&model, "fsdp=8", dim_rule);
     let kept = |kind| matches!(kind, ArgumentKind::Parameter | ArgumentKind::State { .. });
     let planned: Vec<_> = step.plan().arguments().iter().filter(|a| kept(a.kind)).collect();

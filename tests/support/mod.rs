@@ -7,8 +7,14 @@ use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
+use shardwright_model::ModelConfig;
+use shardwright_partition::{PlanOptions, WrapConfig, WrapPolicy};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
+use shardwright_train::{AdamWConfig, LossDenominator, StepConfig, model_modules};
+
+/// Examples of a batch of the curves, and the tokens of each.
+pub(crate) const BATCH: [usize; 2] = [8, 64];
 
 /// The pinned CPU plugin with this many virtual devices; fetched on first use.
 pub(crate) fn runtime(devices: usize) -> Runtime {
@@ -21,6 +27,27 @@ pub(crate) fn runtime(devices: usize) -> Runtime {
 /// A file or folder of `tests/data`.
 pub(crate) fn data(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(path)
+}
+
+/// One of the models of the curves.
+pub(crate) fn oracle_model(name: &str) -> ModelConfig {
+    let text = std::fs::read_to_string(data("oracle/models").join(name).join("config.json")).unwrap();
+    ModelConfig::parse(&text, "config.json").unwrap()
+}
+
+/// A step over the batches of the curves, its decoder layers wrapped and kept.
+pub(crate) fn oracle_step(model: &ModelConfig, plan: PlanOptions) -> StepConfig {
+    let known = model_modules(model);
+    StepConfig {
+        global_batch_size: BATCH[0],
+        block_size: BATCH[1],
+        optimizer: AdamWConfig::default(),
+        max_grad_norm: Some(1.0),
+        loss_denominator: LossDenominator::Targets,
+        wrap: WrapPolicy::resolve(&WrapConfig::ModelDefault, &known, &["LlamaDecoderLayer"]).unwrap(),
+        remat: false,
+        plan,
+    }
 }
 
 /// Losses and gradient norms of twenty steps in plain PyTorch.
@@ -50,10 +77,9 @@ impl Curve {
 }
 
 impl CurveConfig {
-    /// The folder of the model that the curve starts from.
-    pub(crate) fn model_folder(&self) -> PathBuf {
-        let name = if self.model == "." { "base" } else { &self.model };
-        data("oracle/models").join(name)
+    /// The name of the model that the curve starts from.
+    pub(crate) fn model_name(&self) -> &str {
+        if self.model == "." { "base" } else { &self.model }
     }
 }
 
@@ -65,6 +91,6 @@ pub(crate) fn oracle_batches() -> Vec<HostArray> {
         .chunks_exact(8)
         .map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()) as i32)
         .collect();
-    assert_eq!(ids.len(), 20 * 8 * 64);
-    ids.chunks_exact(8 * 64).map(|batch| HostArray::from_slice(&[8, 64], batch).unwrap()).collect()
+    assert_eq!(ids.len(), 20 * BATCH[0] * BATCH[1]);
+    ids.chunks_exact(BATCH[0] * BATCH[1]).map(|batch| HostArray::from_slice(&BATCH, batch).unwrap()).collect()
 }
