@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use shardwright_data::{Batches, Prefetcher};
+use shardwright_data::Batches;
 use shardwright_model::{ParameterInfo, ParameterKind};
 use shardwright_runtime::Runtime;
 
@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
         stop: &StopFlag,
     ) -> Result<TrainState, TrainError> {
         let start = Instant::now();
-        let mut batches: Prefetcher<_> = self.batches.prefetch(0..self.total_steps as u64)?;
+        let mut batches = self.batches.prefetch(0..self.total_steps as u64)?;
         // One step is read while the next one runs.
         let mut previous: Option<Started> = None;
         for number in 0..self.total_steps {
