@@ -2,13 +2,14 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
 use shardwright_tensor::{HostArray, TensorType};
 
 use crate::api::{Api, Handle};
 use crate::error::{Error, ErrorKind};
-use crate::{Client, Device, Event, types};
+use crate::{Client, Device, Event, Operation, types};
 
 /// An array in the memory of one device.
 ///
@@ -32,6 +33,10 @@ pub struct Buffer {
 pub struct PendingHostCopy {
     host: Option<HostArray>,
     event: Event,
+    client: Client,
+    bytes: usize,
+    /// How long the host was busy with it or waited for it.
+    taken: Duration,
 }
 
 impl Client {
@@ -84,6 +89,7 @@ impl Client {
             return Err(Error::refused("copy to device", message));
         };
         let dims = types::raw_dims(array.ty());
+        let _timer = self.counters().time(Operation::ToDevice, array.bytes().len());
         let args = sys::PJRT_Client_BufferFromHostBuffer_Args {
             client: self.raw(),
             data: array.bytes().as_ptr().cast(),
@@ -161,6 +167,7 @@ impl Buffer {
 
     /// Starts to copy the contents, row-major, and does not wait.
     pub fn copy_to_host_async(&self) -> Result<PendingHostCopy, Error> {
+        let start = Instant::now();
         let mut host = HostArray::zeros(self.ty().clone());
         // Devices may keep arrays in another order, which is what would be copied if nothing were said.
         let minor_to_major: Vec<i64> = (0..self.ty().rank() as i64).rev().collect();
@@ -186,7 +193,10 @@ impl Buffer {
         let args = unsafe { self.handle.api().call(args)? };
         // SAFETY: the caller owns the event.
         match unsafe { Event::new(&self.client, args.event, sys::PJRT_Buffer_ToHostBuffer_Args::FUNCTION) } {
-            Ok(event) => Ok(PendingHostCopy { host: Some(host), event }),
+            Ok(event) => {
+                let (client, taken) = (self.client.clone(), start.elapsed());
+                Ok(PendingHostCopy { bytes: args.dst_size, host: Some(host), event, client, taken })
+            }
             Err(error) => {
                 // Nothing tells when the memory is no longer written to.
                 std::mem::forget(host);
@@ -238,7 +248,10 @@ impl fmt::Debug for Buffer {
 impl PendingHostCopy {
     /// Waits for the copy.
     pub fn wait(mut self) -> Result<HostArray, Error> {
-        self.event.wait()?;
+        let start = Instant::now();
+        let result = self.event.wait();
+        self.taken += start.elapsed();
+        result?;
         Ok(self.host.take().expect("the array is taken here and in drop only"))
     }
 
@@ -250,6 +263,7 @@ impl PendingHostCopy {
 
 impl Drop for PendingHostCopy {
     fn drop(&mut self) {
+        self.client.counters().record(Operation::FromDevice, self.bytes, self.taken);
         let Some(host) = self.host.take() else { return };
         // A status is the copy's own, so the copy has ended; any other error means that waiting did not work.
         if self.event.wait().is_err_and(|error| error.code().is_none()) {

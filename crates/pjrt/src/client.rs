@@ -6,7 +6,9 @@ use shardwright_pjrt_sys::{self as sys, Args, Struct};
 use crate::api::{Api, Handle, slice, string};
 use crate::error::Error;
 use crate::named_value;
-use crate::{ClientOptions, CompileOptions, Device, LoadedExecutable, Plugin, ProgramFormat};
+use crate::{
+    ClientOptions, CompileOptions, Counters, Device, LoadedExecutable, Operation, Plugin, ProgramFormat,
+};
 
 /// A plugin's runtime with its devices: everything that computes belongs to one.
 ///
@@ -23,6 +25,7 @@ struct Inner {
     platform_version: String,
     process_index: i64,
     launch: Mutex<()>,
+    counters: Counters,
 }
 
 impl Client {
@@ -62,6 +65,7 @@ impl Client {
                 platform_version: string(version.platform_version, version.platform_version_size),
                 process_index: process.process_index.into(),
                 launch: Mutex::new(()),
+                counters: Counters::default(),
             })))
         }
     }
@@ -110,6 +114,7 @@ impl Client {
     ) -> Result<LoadedExecutable, Error> {
         let device_ids: Vec<i64> = self.devices().iter().map(Device::id).collect();
         let compile_options = options.encode(&device_ids)?;
+        let _timer = self.counters().time(Operation::Compile, 0);
         let program = format.program(code);
         let args = sys::PJRT_Client_Compile_Args {
             client: self.raw(),
@@ -123,6 +128,11 @@ impl Client {
         let args = unsafe { self.api().call(args)? };
         // SAFETY: the caller owns the executable.
         unsafe { LoadedExecutable::new(self, args.executable, sys::PJRT_Client_Compile_Args::FUNCTION) }
+    }
+
+    /// What was done with the client so far.
+    pub fn counters(&self) -> &Counters {
+        &self.0.counters
     }
 
     pub(crate) fn api(&self) -> Api {

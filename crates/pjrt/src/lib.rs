@@ -57,6 +57,7 @@
 mod api;
 mod buffer;
 mod client;
+mod counters;
 mod device;
 mod error;
 mod event;
@@ -74,6 +75,7 @@ mod types;
 
 pub use buffer::{Buffer, PendingHostCopy};
 pub use client::Client;
+pub use counters::{CounterSnapshot, Counters, Operation, OperationCount, OperationTimer, Tally};
 pub use device::{Device, DeviceDescription, DeviceMemoryStats};
 pub use error::{Error, ErrorKind, StatusCode};
 pub use event::Event;
@@ -81,6 +83,6 @@ pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram, ProgramF
 pub use exit::exit_now;
 pub use loaded::{Arg, Execution, LoadedExecutable};
 pub use named_value::{Attributes, NamedValue};
-pub use options::{ClientOptions, CompileOptions, OptionValue};
+pub use options::{ClientOptions, CompileOptions, Effort, EffortLevel, OptionValue};
 pub use plugin::Plugin;
 pub use topology::Topology;

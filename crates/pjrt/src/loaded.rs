@@ -9,7 +9,7 @@ use shardwright_tensor::TensorType;
 use crate::api::{Handle, slice};
 use crate::error::{Error, ErrorKind};
 use crate::executable::Target;
-use crate::{Buffer, Client, Device, Event, Executable};
+use crate::{Buffer, Client, Device, Event, Executable, Operation, Tally};
 
 /// A compiled program on its devices, ready to run.
 ///
@@ -110,6 +110,9 @@ impl LoadedExecutable {
     /// events.
     pub fn execute(&self, args: Vec<Arg<'_>>) -> Result<Execution, Error> {
         self.check(&args)?;
+        let counters = self.client.counters();
+        let _timer = counters.time(Operation::Execute, 0);
+        counters.add(Tally::Donation, args.iter().filter(|arg| matches!(arg, Arg::Donate(_))).count());
         let (n_devices, n_args, n_outputs) = (self.devices.len(), args.len(), self.outputs.len());
         let kept: Vec<i64> = (0..)
             .zip(&args)

@@ -59,15 +59,45 @@ pub struct CompileOptions {
     pub allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
     /// The same for results.
     pub allow_spmd_sharding_propagation_to_output: Vec<bool>,
+    /// How much the compiler is to do for a fast program, and for one that takes little memory.
+    pub effort: Effort,
     /// Flags of the compiler, without the leading dashes. A flag that the compiler does not know is an error.
     pub env_option_overrides: Vec<(String, OptionValue)>,
+}
+
+/// How much the compiler is to do. What a level changes, and whether it changes anything, is the plugin's matter; a
+/// plugin that does not know one of these takes no notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Effort {
+    /// For a fast program, as a level.
+    pub optimization_level: Option<EffortLevel>,
+    /// For a program that fits into memory, as a level.
+    pub memory_fitting_level: Option<EffortLevel>,
+    /// For a fast program, from -1 to 1; 0 is the compiler's usual way.
+    pub exec_time_optimization_effort: f32,
+    /// For a program that fits into memory, from -1 to 1; 0 is the compiler's usual way.
+    pub memory_fitting_effort: f32,
+}
+
+/// A level of [`Effort`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EffortLevel {
+    /// As little as possible.
+    O0,
+    /// Little: for a short time of compilation.
+    O1,
+    /// Much: for what will run for long.
+    O2,
+    /// Also what takes long and seldom pays.
+    O3,
 }
 
 /// The value of a compiler flag.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OptionValue {
-    /// A text, which the compiler parses as the flag's own type: right for any flag.
+    /// A text, which the compiler parses as the flag's own type. Truth values have to be spelled `True` or `False`.
     String(String),
     /// A truth value.
     Bool(bool),
@@ -88,6 +118,7 @@ impl Default for CompileOptions {
             device_assignment: Vec::new(),
             allow_spmd_sharding_propagation_to_parameters: Vec::new(),
             allow_spmd_sharding_propagation_to_output: Vec::new(),
+            effort: Effort::default(),
             env_option_overrides: Vec::new(),
         }
     }
@@ -129,6 +160,12 @@ impl CompileOptions {
                 return Err(format!("device {id} is assigned twice"));
             }
         }
+        let Effort { exec_time_optimization_effort, memory_fitting_effort, .. } = self.effort;
+        if let Some(found) =
+            [exec_time_optimization_effort, memory_fitting_effort].iter().find(|e| !(-1.0..=1.0).contains(*e))
+        {
+            return Err(format!("an effort is a number from -1 to 1, not {found}"));
+        }
         let mut seen = HashSet::new();
         match self.env_option_overrides.iter().find(|(name, _)| !seen.insert(name)) {
             Some((name, _)) => Err(format!("the compiler flag {name} is given twice")),
@@ -169,6 +206,14 @@ mod proto {
         pub(super) allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
         #[prost(bool, tag = "19")]
         pub(super) use_shardy_partitioner: bool,
+        #[prost(float, tag = "20")]
+        pub(super) exec_time_optimization_effort: f32,
+        #[prost(float, tag = "21")]
+        pub(super) memory_fitting_effort: f32,
+        #[prost(int32, tag = "24")]
+        pub(super) optimization_level: i32,
+        #[prost(int32, tag = "25")]
+        pub(super) memory_fitting_level: i32,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -222,11 +267,27 @@ mod proto {
                     .allow_spmd_sharding_propagation_to_parameters
                     .clone(),
                 use_shardy_partitioner: options.use_shardy_partitioner,
+                exec_time_optimization_effort: options.effort.exec_time_optimization_effort,
+                memory_fitting_effort: options.effort.memory_fitting_effort,
+                optimization_level: level(options.effort.optimization_level),
+                memory_fitting_level: level(options.effort.memory_fitting_level),
             };
             CompileOptions {
                 executable_build_options: Some(build),
                 env_option_overrides: overrides.map(|(name, value)| (name.clone(), value.into())).collect(),
             }
+        }
+    }
+
+    /// The number of a level in XLA's `EffortLevel`, where 0 leaves the choice to the compiler.
+    fn level(level: Option<super::EffortLevel>) -> i32 {
+        use super::EffortLevel::{O0, O1, O2, O3};
+        match level {
+            None => 0,
+            Some(O0) => 9,
+            Some(O1) => 19,
+            Some(O2) => 29,
+            Some(O3) => 39,
         }
     }
 
@@ -290,6 +351,20 @@ mod tests {
             ),
             (
                 CompileOptions {
+                    effort: Effort { memory_fitting_effort: 1.5, ..Effort::default() },
+                    ..options.clone()
+                },
+                "refused: compile: an effort is a number from -1 to 1, not 1.5",
+            ),
+            (
+                CompileOptions {
+                    effort: Effort { exec_time_optimization_effort: f32::NAN, ..Effort::default() },
+                    ..options.clone()
+                },
+                "refused: compile: an effort is a number from -1 to 1, not NaN",
+            ),
+            (
+                CompileOptions {
                     env_option_overrides: vec![
                         ("xla_dump_to".into(), OptionValue::String("a".into())),
                         ("xla_dump_to".into(), OptionValue::String("b".into())),
@@ -312,6 +387,12 @@ mod tests {
             use_spmd_partitioning: false,
             device_assignment: vec![3, 1, 2, 0],
             allow_spmd_sharding_propagation_to_output: vec![true],
+            effort: Effort {
+                optimization_level: Some(EffortLevel::O1),
+                memory_fitting_level: Some(EffortLevel::O3),
+                exec_time_optimization_effort: 0.5,
+                memory_fitting_effort: -1.0,
+            },
             env_option_overrides: vec![("f".into(), OptionValue::Int(5))],
             ..CompileOptions::default()
         };
@@ -325,6 +406,8 @@ mod tests {
         build.extend(assignment);
         build.extend([12 << 3 | 2, 1, 1]);
         build.extend([0x98, 1, 1]);
+        build.extend([0xa5, 1, 0, 0, 0, 0x3f, 0xad, 1, 0, 0, 0x80, 0xbf]);
+        build.extend([0xc0, 1, 19, 0xc8, 1, 39]);
         let mut expected = vec![3 << 3 | 2, build.len() as u8];
         expected.extend(build);
         expected.extend([7 << 3 | 2, 7, 10, 1, b'f', 18, 2, 3 << 3, 5]);
