@@ -1,4 +1,6 @@
+use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use shardwright_mesh::{MeshError, ShardingError};
@@ -24,6 +26,10 @@ pub enum RuntimeErrorKind {
     Devices,
     /// The compiler made another program than it was asked for.
     Compiler,
+    /// A flag for the compiler that it does not know, or with a value that it cannot take.
+    CompilerFlag,
+    /// A folder or a file for dumps that cannot be written.
+    Dump,
     /// A mesh that the devices cannot form, or that is not the program's.
     Mesh,
     /// A sharding that does not fit an array.
@@ -58,6 +64,16 @@ pub(crate) enum Problem {
         "program {program}: the compiler made {what} {name} {found} on each device, where its sharding says {expected}"
     )]
     StoredType { program: String, what: &'static str, name: String, expected: String, found: String },
+    #[error("{origin}: {reason}")]
+    FlagSyntax { origin: String, reason: String },
+    #[error("{origin}: the compiler has no flag {name}{}", did_you_mean(nearest))]
+    UnknownFlag { origin: String, name: String, nearest: Vec<String> },
+    #[error("{origin}: {flag}: {reason}")]
+    FlagValue { origin: String, flag: String, reason: String },
+    #[error("cannot write the dump {}: {error}", path.display())]
+    Dump { path: PathBuf, error: Arc<io::Error> },
+    #[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<Problem>),
     #[error(transparent)]
     Data(TensorError),
     #[error("the block at {ranges:?} of {ty} was given as {found}")]
@@ -74,11 +90,27 @@ impl RuntimeError {
                 RuntimeErrorKind::Mesh
             }
             Problem::StoredType { .. } => RuntimeErrorKind::Compiler,
+            Problem::FlagSyntax { .. }
+            | Problem::UnknownFlag { .. }
+            | Problem::FlagValue { .. }
+            | Problem::Several(_) => RuntimeErrorKind::CompilerFlag,
+            Problem::Dump { .. } => RuntimeErrorKind::Dump,
             Problem::Sharding(_) => RuntimeErrorKind::Sharding,
             Problem::ArgumentCount { .. } | Problem::Argument { .. } => RuntimeErrorKind::Argument,
             Problem::Data(_) | Problem::Block { .. } => RuntimeErrorKind::Data,
         }
     }
+}
+
+impl Problem {
+    /// One problem with flags that stands for all of them.
+    pub(crate) fn all(mut problems: Vec<Problem>) -> Option<Problem> {
+        if problems.len() > 1 { Some(Problem::Several(problems)) } else { problems.pop() }
+    }
+}
+
+fn did_you_mean(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(" (did you mean {}?)", names.join(" or ")) }
 }
 
 impl From<Problem> for RuntimeError {

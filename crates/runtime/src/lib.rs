@@ -15,12 +15,16 @@
 #![forbid(unsafe_code)]
 
 mod array;
+mod dump;
 mod error;
+mod flags;
 pub mod plugins;
 mod program;
 mod runtime;
 
 pub use array::ShardedArray;
+pub use dump::DumpOptions;
 pub use error::{RuntimeError, RuntimeErrorKind};
+pub use flags::CompilerFlags;
 pub use program::{Argument, Execution, Program, ProgramValue};
 pub use runtime::{Runtime, RuntimeOptions};

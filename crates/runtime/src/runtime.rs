@@ -1,14 +1,18 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{
-    Client, ClientOptions, CompileOptions, Device, ErrorKind, Plugin, ProgramFormat, StatusCode,
+    Client, ClientOptions, CompileOptions, Counters, Device, Effort, ErrorKind, OptionValue, Plugin,
+    ProgramFormat, StatusCode,
 };
 
+use crate::dump::Dump;
 use crate::error::Problem;
+use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
-use crate::{Program, RuntimeError};
+use crate::{CompilerFlags, DumpOptions, Program, RuntimeError};
 
 /// With more, a CPU client takes minutes to make, and in the end aborts.
 const MOST_CPU_DEVICES: usize = 1024;
@@ -17,20 +21,34 @@ const MOST_CPU_DEVICES: usize = 1024;
 #[derive(Clone)]
 pub struct Runtime {
     client: Client,
+    compiler: Arc<CompilerSettings>,
+}
+
+/// What all compilations have in common.
+struct CompilerSettings {
+    overrides: Vec<(String, OptionValue)>,
+    effort: Effort,
+    dump: Option<Dump>,
 }
 
 /// How a plugin is opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RuntimeOptions {
     /// How many virtual devices a CPU plugin is to have, at most 1,024; other plugins have the devices that there are.
     pub cpu_devices: Option<usize>,
+    /// Flags for the compiler, beside those of the variable `XLA_FLAGS`, which the plugin reads by itself.
+    pub compiler_flags: CompilerFlags,
+    /// How much the compiler is to do.
+    pub effort: Effort,
+    /// What is written down of the programs that are compiled.
+    pub dump: Option<DumpOptions>,
 }
 
 impl RuntimeOptions {
     /// Options for a CPU plugin with this many virtual devices.
     pub fn cpu_devices(count: usize) -> RuntimeOptions {
-        RuntimeOptions { cpu_devices: Some(count) }
+        RuntimeOptions { cpu_devices: Some(count), ..RuntimeOptions::default() }
     }
 }
 
@@ -49,11 +67,17 @@ impl Runtime {
     /// Loads the plugin in this file and opens its devices.
     ///
     /// # Errors
-    /// When the file is no plugin that this library can use, or the plugin finds no devices.
+    /// When the file is no plugin that this library can use, or the plugin finds no devices; when a flag for the
+    /// compiler, in the options or in the environment, is wrong.
     pub fn new(plugin: &Path, options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
+        let in_environment = flags::check_environment(plugin)?;
         let plugin = Plugin::load(plugin)?;
         let none = ClientOptions::default();
-        let client = match options.cpu_devices {
+        let cpu_devices = match options.cpu_devices {
+            None => options.compiler_flags.host_devices()?.or(in_environment.host_devices()?),
+            given => given,
+        };
+        let client = match cpu_devices {
             None => Client::new(&plugin, &none)?,
             Some(found) if !(1..=MOST_CPU_DEVICES).contains(&found) => {
                 return Err(Problem::CpuDevices { found, most: MOST_CPU_DEVICES }.into());
@@ -73,12 +97,18 @@ impl Runtime {
                 }
             }
         };
-        Ok(Runtime { client })
+        let compiler = Arc::new(CompilerSettings::new(&client, options)?);
+        Ok(Runtime { client, compiler })
     }
 
     /// The plugin's client, for what this crate has no words for.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// How often programs were compiled and run and arrays copied, through this runtime and its clones.
+    pub fn counters(&self) -> &Counters {
+        self.client.counters()
     }
 
     /// The name of the platform: `cpu`, `tpu`.
@@ -115,9 +145,10 @@ impl Runtime {
         let options = CompileOptions {
             num_partitions: mesh.shape().size(),
             device_assignment: mesh.device_ids().iter().filter_map(|&id| i64::try_from(id).ok()).collect(),
-            ..CompileOptions::default()
+            ..self.compiler.options()
         };
         let text = module.stablehlo_text();
+        self.compiler.write_down(&module.module().name, &text)?;
         let loaded = self.client.compile(text.as_bytes(), ProgramFormat::Mlir, &options)?;
         Program::new(loaded, module, mesh)
     }
@@ -130,5 +161,34 @@ impl Runtime {
             found.filter(|d| d.is_addressable()).ok_or_else(|| missing().into())
         };
         mesh.device_ids().iter().map(device).collect()
+    }
+}
+
+impl CompilerSettings {
+    fn new(client: &Client, options: &RuntimeOptions) -> Result<CompilerSettings, RuntimeError> {
+        let compile = |options: &CompileOptions| {
+            client.compile(flags::EMPTY_PROGRAM.as_bytes(), ProgramFormat::Mlir, options).map(drop)
+        };
+        let dump = options.dump.as_ref().map(Dump::new).transpose()?;
+        let mut overrides = dump.as_ref().map(Dump::overrides).unwrap_or_default();
+        let flags = options.compiler_flags.resolve(client.plugin().path(), compile)?;
+        for (name, value) in flags {
+            if !overrides.iter().any(|(known, _)| *known == name) {
+                overrides.push((name, value));
+            }
+        }
+        Ok(CompilerSettings { overrides, effort: options.effort, dump })
+    }
+
+    fn options(&self) -> CompileOptions {
+        CompileOptions {
+            effort: self.effort,
+            env_option_overrides: self.overrides.clone(),
+            ..CompileOptions::default()
+        }
+    }
+
+    fn write_down(&self, program: &str, stablehlo: &str) -> Result<(), RuntimeError> {
+        self.dump.as_ref().map_or(Ok(()), |dump| dump.write(program, stablehlo))
     }
 }
