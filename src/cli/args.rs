@@ -6,10 +6,13 @@ use std::process::ExitCode;
 use clap::builder::Styles;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use shardwright_runtime::RuntimeOptions;
 
+use super::compiler::CompilerArgs;
 use super::console::Verbosity;
 use super::failure::Failure;
 use super::names::{explain_unknown, nearest};
+use super::record::RecordArgs;
 use super::settings::{self, Given, Layer, Origin, SPECS, Written};
 use super::value::Arity;
 
@@ -32,7 +35,8 @@ Environment:
   SHARDWRIGHT_PLUGIN     the plugin where --plugin is not given
   SHARDWRIGHT_CACHE_DIR  where plugins are kept [default: ~/.cache/shardwright, or in XDG_CACHE_HOME]
   SHARDWRIGHT_PYTHON     the Python whose pip downloads plugins [default: python3]
-  CPU_NUM_DEVICES        virtual devices of a CPU plugin where --cpu_devices is not given";
+  CPU_NUM_DEVICES        virtual devices of a CPU plugin where --cpu_devices is not given
+  XLA_FLAGS              flags for the compiler, before those of --xla_flags; they are checked";
 
 const TRAIN_ABOUT: &str = "\
 Train a Llama-type causal language model, sharded over the devices of a PJRT plugin.
@@ -85,6 +89,10 @@ pub(super) struct GlobalArgs {
     /// Virtual devices of a CPU plugin, at most 1024 [default: 8]
     #[arg(long = "cpu_devices", global = true, value_name = "N")]
     cpu_devices: Option<String>,
+    #[command(flatten)]
+    compiler: CompilerArgs,
+    #[command(flatten)]
+    pub(super) records: RecordArgs,
     /// Show the sharding plan and the log; twice for more of the log
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(super) verbose: u8,
@@ -187,14 +195,22 @@ impl GlobalArgs {
         }
     }
 
-    /// How many virtual devices a CPU plugin shall have; other plugins have the devices that there are. Commands that
-    /// open no plugin have no use for it, nor for the variable.
-    pub(super) fn cpu_devices(&self) -> Result<usize, Failure> {
+    /// How a plugin is to be opened. Commands that open none have no use for this, nor for the variables.
+    pub(super) fn runtime_options(&self) -> Result<RuntimeOptions, Failure> {
+        let mut options = self.compiler.runtime_options()?;
+        let by_flag = options.compiler_flags.host_devices()?;
+        options.cpu_devices = Some(self.cpu_devices(by_flag)?);
+        Ok(options)
+    }
+
+    /// How many virtual devices a CPU plugin shall have; other plugins have the devices that there are. `by_flag` is
+    /// what the compiler's flags say.
+    fn cpu_devices(&self, by_flag: Option<usize>) -> Result<usize, Failure> {
         let variable = std::env::var_os("CPU_NUM_DEVICES").filter(|value| !value.is_empty());
         match (&self.cpu_devices, variable) {
             (Some(text), _) => device_count("--cpu_devices", text),
             (None, Some(value)) => device_count("CPU_NUM_DEVICES", &value.to_string_lossy()),
-            (None, None) => Ok(CPU_DEVICES),
+            (None, None) => Ok(by_flag.unwrap_or(CPU_DEVICES)),
         }
     }
 

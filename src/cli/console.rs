@@ -3,7 +3,13 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
 use super::args::GlobalArgs;
+use super::trace::Trace;
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,22 +22,23 @@ pub(super) enum Verbosity {
     Verbose,
 }
 
-/// Sends the log of the libraries to stderr: warnings, and more of it with each `-v`.
-pub(super) fn init(global: &GlobalArgs) {
+/// Sends the log of the libraries to stderr: warnings, and more of it with each `-v`. What happens also goes into the
+/// timeline, if there is one.
+pub(super) fn init(global: &GlobalArgs, trace: Option<&Trace>) {
     let level = match (global.verbosity(), global.verbose) {
-        (Verbosity::Quiet, _) => tracing::Level::ERROR,
-        (Verbosity::Normal, _) => tracing::Level::WARN,
-        (Verbosity::Verbose, 1) => tracing::Level::INFO,
-        (Verbosity::Verbose, 2) => tracing::Level::DEBUG,
-        (Verbosity::Verbose, _) => tracing::Level::TRACE,
+        (Verbosity::Quiet, _) => LevelFilter::ERROR,
+        (Verbosity::Normal, _) => LevelFilter::WARN,
+        (Verbosity::Verbose, 1) => LevelFilter::INFO,
+        (Verbosity::Verbose, 2) => LevelFilter::DEBUG,
+        (Verbosity::Verbose, _) => LevelFilter::TRACE,
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(false)
         .without_time()
         .with_target(false)
-        .init();
+        .with_filter(level);
+    tracing_subscriber::registry().with(lines).with(trace.map(Trace::layer)).init();
 }
 
 /// Whether somebody watches stderr, so that progress may be drawn there.

@@ -8,9 +8,9 @@ use super::fetch;
 
 /// Lists the devices of the plugin.
 pub(super) fn run(global: &GlobalArgs) -> Result<(), Failure> {
-    let cpu_devices = global.cpu_devices()?;
+    let options = global.runtime_options()?;
     let plugin = fetch::plugin(global)?;
-    let engine = Engine::start(&plugin, cpu_devices)?;
+    let engine = Engine::start(&plugin, &options)?;
     engine.opening().into_iter().for_each(console::result);
     engine.devices().into_iter().for_each(console::result);
     Ok(())

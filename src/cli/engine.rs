@@ -1,7 +1,8 @@
 //! The calls into the training and runtime crates, and what their errors mean for the exit code.
 
+use shardwright_pjrt::Counters;
 use shardwright_runtime::plugins::ResolvedPlugin;
-use shardwright_runtime::{Runtime, RuntimeErrorKind, RuntimeOptions};
+use shardwright_runtime::{Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions};
 use shardwright_train::{Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults};
 
 use super::failure::{Cause, Failure};
@@ -37,9 +38,8 @@ pub(super) fn figures(results: &TrainResults) -> Vec<(&'static str, Figure)> {
 }
 
 impl Engine {
-    pub(super) fn start(plugin: &ResolvedPlugin, cpu_devices: usize) -> Result<Engine, Failure> {
-        let runtime = Runtime::new(&plugin.path, &RuntimeOptions::cpu_devices(cpu_devices))
-            .map_err(|error| Failure::new(Cause::Plugin, error))?;
+    pub(super) fn start(plugin: &ResolvedPlugin, options: &RuntimeOptions) -> Result<Engine, Failure> {
+        let runtime = Runtime::new(&plugin.path, options)?;
         Ok(Engine { runtime, plugin: plugin.clone() })
     }
 
@@ -64,6 +64,11 @@ impl Engine {
         self.runtime.devices().map(device).collect()
     }
 
+    /// What was compiled, run and copied so far.
+    pub(super) fn counters(&self) -> &Counters {
+        self.runtime.counters()
+    }
+
     /// Trains, and tells `observer` about it.
     pub(super) fn train(
         &self,
@@ -73,6 +78,17 @@ impl Engine {
     ) -> Result<(), Failure> {
         job.run(&self.runtime, observer, stop)?;
         Ok(())
+    }
+}
+
+/// What went wrong before a run began.
+impl From<RuntimeError> for Failure {
+    fn from(error: RuntimeError) -> Failure {
+        let cause = match error.kind() {
+            RuntimeErrorKind::CompilerFlag | RuntimeErrorKind::Dump => Cause::Input,
+            _ => Cause::Plugin,
+        };
+        Failure::new(cause, error)
     }
 }
 

@@ -10,6 +10,7 @@
 //! from its table. [`engine`] is the only place that calls the training and runtime crates.
 
 mod args;
+mod compiler;
 mod config;
 mod console;
 mod devices;
@@ -21,9 +22,11 @@ mod metrics;
 mod names;
 mod plugins;
 mod quiet;
+mod record;
 mod report;
 mod run_file;
 mod settings;
+mod trace;
 mod train;
 mod value;
 
@@ -39,7 +42,11 @@ pub(crate) fn main() -> ExitCode {
         Err(failure) => return failure.tell(),
     };
     quiet::start_anew();
-    console::init(&cli.global);
+    let trace = match trace::open(&cli.global.records) {
+        Ok(trace) => trace,
+        Err(failure) => return failure.tell(),
+    };
+    console::init(&cli.global, trace.as_ref());
     let result = match &cli.command {
         Command::Train(arguments) => train::run(&cli.global, arguments),
         Command::Devices => devices::run(&cli.global),

@@ -1,31 +1,54 @@
-//! Keeps plugins from logging to stderr.
+//! Keeps plugins from logging to stderr, and from ending the process over a flag that they do not know.
 //!
-//! XLA reads the level of its log from the environment when it is loaded, and warns of things that no user of ours can
-//! do anything about. A process cannot safely change its own environment, so it starts itself anew, in the same
-//! process and before anything was done. Whoever sets the variable sees the log.
+//! XLA reads the level of its log and its flags from the environment. It warns of things that no user of ours can do
+//! anything about, and exits when a flag is wrong. A process cannot safely change its own environment, so it starts
+//! itself anew, in the same process and before anything was done: with the log turned down, unless somebody chose its
+//! level, and with the flags in a variable that only this program reads, which hands them to the compiler itself.
 
+use std::env;
 use std::process::Command;
+
+use shardwright_runtime::CompilerFlags;
+
+use super::failure::Failure;
 
 const LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
 /// Errors only.
 const ERRORS: &str = "2";
+const FLAGS: &str = "XLA_FLAGS";
+/// Where the flags are after the new start.
+const TAKEN_FLAGS: &str = "SHARDWRIGHT_XLA_FLAGS";
 
-/// Starts this process anew with the log turned down, unless the level was chosen. Where that does not work, the log
-/// is seen.
+/// Starts this process anew, if the environment has to change. Where that does not work, the log is seen, and plugins
+/// read their flags themselves.
 pub(super) fn start_anew() {
-    if std::env::var_os(LEVEL).is_some() {
+    let is_level_chosen = env::var_os(LEVEL).is_some();
+    let flags = env::var_os(FLAGS).filter(|flags| !flags.is_empty());
+    if is_level_chosen && flags.is_none() {
         return;
     }
-    let Ok(program) = std::env::current_exe() else { return };
+    let Ok(program) = env::current_exe() else { return };
     let mut command = Command::new(program);
-    command.args(std::env::args_os().skip(1)).env(LEVEL, ERRORS);
+    command.args(env::args_os().skip(1));
+    if !is_level_chosen {
+        command.env(LEVEL, ERRORS);
+    }
+    if let Some(flags) = flags {
+        command.env(TAKEN_FLAGS, flags).env_remove(FLAGS);
+    }
     #[cfg(unix)]
     {
         use std::os::unix::process::CommandExt;
-        if let Some(name) = std::env::args_os().next() {
+        if let Some(name) = env::args_os().next() {
             command.arg0(name);
         }
         let error = command.exec();
         tracing::debug!(%error, "cannot start anew");
     }
+}
+
+/// The flags for the compiler that were in the environment.
+pub(super) fn xla_flags() -> Result<CompilerFlags, Failure> {
+    let text = env::var_os(TAKEN_FLAGS).unwrap_or_default();
+    Ok(CompilerFlags::parse(FLAGS, &text.to_string_lossy())?)
 }

@@ -28,7 +28,7 @@ fn train(global: &GlobalArgs, arguments: &TrainArgs, stop: &StopFlag) -> Result<
         Some(path) => run_file::read(Path::new(path))?,
         None => Layer::new(),
     };
-    let cpu_devices = global.cpu_devices()?;
+    let options = global.runtime_options()?;
     let settings = Settings::read(&[&arguments.flags, &file])?;
     let (config, notices) = config::train_config(&settings)?;
 
@@ -40,9 +40,9 @@ fn train(global: &GlobalArgs, arguments: &TrainArgs, stop: &StopFlag) -> Result<
     // A signal also ends a download, which is no fault of the plugin. Nothing else fails because of one.
     let plugin = fetch::plugin(global)
         .map_err(|failure| if stop.is_requested() { Failure::interrupted() } else { failure })?;
-    let engine = Engine::start(&plugin, cpu_devices)?;
+    let engine = Engine::start(&plugin, &options)?;
     report.open(&engine.opening());
     let result = engine.train(&job, &mut report, stop);
     report.end();
-    result
+    result.and(global.records.finish(engine.counters(), global.verbosity(), &options))
 }

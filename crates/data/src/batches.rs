@@ -152,6 +152,7 @@ impl Batches {
     ///
     /// If `step` is not below [`Batches::steps_per_epoch`].
     pub fn batch(&self, epoch: u64, step: u64) -> Batch {
+        let _span = tracing::debug_span!("make batch", epoch, step).entered();
         let block_indices = self.block_indices(epoch, step);
         let rows: Vec<&[i32]> = block_indices.iter().map(|&index| self.blocks.block(index)).collect();
         let (input_ids, labels) = (self.stacked(&rows, 0), self.stacked(&rows, IGNORED_LABEL));

@@ -47,6 +47,7 @@ impl ShardedArray {
         ty: &TensorType,
         mut block: impl FnMut(&[Range<usize>]) -> Result<HostArray, E>,
     ) -> Result<ShardedArray, E> {
+        let _span = tracing::debug_span!("to devices", %ty, %sharding).entered();
         let devices = runtime.device_order(mesh)?;
         let padded = shard_type(sharding, ty)?;
         let mut shards = mesh.device_shards(sharding, ty.dims()).map_err(RuntimeError::from)?;
@@ -120,6 +121,7 @@ impl ShardedArray {
     /// # Errors
     /// When the program that computes it failed, or a copy did.
     pub fn to_host(&self) -> Result<HostArray, RuntimeError> {
+        let _span = tracing::debug_span!("to host", ty = %self.ty).entered();
         if self.sharding.is_fully_replicated() {
             return Ok(self.buffers[0].to_host()?);
         }

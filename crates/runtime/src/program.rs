@@ -132,6 +132,7 @@ impl Program {
     /// When an argument is not of the program's type, sharding or mesh, or the plugin refuses. Donated arguments are
     /// gone even then. A program that fails later gives outputs whose use is an error.
     pub fn execute(&self, arguments: Vec<Argument<'_>>) -> Result<Execution, RuntimeError> {
+        let _span = tracing::debug_span!("execute", program = self.name).entered();
         self.check(&arguments)?;
         let args = arguments.into_iter().map(|argument| match argument {
             Argument::Borrow(array) => Arg::Borrow(array.buffers()),

@@ -70,6 +70,7 @@ impl Runtime {
     /// When the file is no plugin that this library can use, or the plugin finds no devices; when a flag for the
     /// compiler, in the options or in the environment, is wrong.
     pub fn new(plugin: &Path, options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
+        let _span = tracing::debug_span!("open plugin", file = %plugin.display()).entered();
         let in_environment = flags::check_environment(plugin)?;
         let plugin = Plugin::load(plugin)?;
         let none = ClientOptions::default();
@@ -140,6 +141,7 @@ impl Runtime {
     /// # Errors
     /// When the mesh does not fit, or the compiler refuses the program.
     pub fn compile(&self, module: &ShardedModule, mesh: &Mesh) -> Result<Program, RuntimeError> {
+        let _span = tracing::debug_span!("compile", program = module.module().name).entered();
         Program::check_mesh(module, mesh)?;
         self.device_order(mesh)?;
         let options = CompileOptions {

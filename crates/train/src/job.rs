@@ -46,6 +46,7 @@ pub struct Job {
 /// # Errors
 /// When a setting or a file is wrong.
 pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, TrainError> {
+    let _span = tracing::debug_span!("prepare").entered();
     check_empty(&config.output_dir, config.overwrite_output_dir)?;
     let (config_path, model) = read_model_config(&config.model)?;
     let sharding = &config.sharding;
@@ -230,6 +231,7 @@ impl Job {
         run: &Run<'_>,
         results: &TrainResults,
     ) -> Result<(), TrainError> {
+        let _span = tracing::debug_span!("save").entered();
         let folder = &self.config.output_dir;
         save_model(folder, &self.model, &self.tokenizer, step.parameters(), state)?;
         save_results(folder, results, &run.trainer_state(results))?;

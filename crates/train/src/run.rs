@@ -77,7 +77,8 @@ impl<'a> Run<'a> {
             if stop.is_requested() {
                 return Err(TrainError::Interrupted { steps: number, total: self.total_steps });
             }
-            let Some(batch) = batches.next() else { break };
+            let _span = tracing::debug_span!("step", number = number + 1).entered();
+            let Some(batch) = tracing::debug_span!("next batch").in_scope(|| batches.next()) else { break };
             let batch = batch?;
             self.examples += batch.block_indices.len();
             let learning_rate = self.schedule.learning_rate(number);
@@ -96,8 +97,9 @@ impl<'a> Run<'a> {
     }
 
     fn note(&mut self, started: &Started, observer: &mut dyn Observer) -> Result<(), TrainError> {
-        let (loss, grad_norm) = started.metrics.read()?;
         let step = started.number + 1;
+        let _span = tracing::debug_span!("read metrics", of_step = step).entered();
+        let (loss, grad_norm) = started.metrics.read()?;
         let (epoch, learning_rate) = (self.epoch(step), started.learning_rate);
         self.losses.push(loss);
         if self.is_finite && !(loss.is_finite() && grad_norm.is_finite()) {

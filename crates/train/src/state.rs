@@ -42,6 +42,7 @@ impl TrainState {
         step: &TrainStep,
         source: WeightSource<'_>,
     ) -> Result<TrainState, TrainError> {
+        let _span = tracing::debug_span!("make state").entered();
         let mesh = step.program().mesh();
         let places = step.program().arguments();
         let count = step.parameters().len();

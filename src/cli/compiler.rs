@@ -1,0 +1,56 @@
+//! Flags of the command line that are about the compiler.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use shardwright_pjrt::EffortLevel;
+use shardwright_runtime::{CompilerFlags, DumpOptions, RuntimeOptions};
+
+use super::failure::Failure;
+use super::quiet;
+
+/// How programs are compiled.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Compiler")]
+pub(super) struct CompilerArgs {
+    /// Flags for XLA, as in the variable XLA_FLAGS: "--xla_a=1 --xla_b"; may be given again
+    #[arg(long = "xla_flags", global = true, value_name = "FLAGS", allow_hyphen_values = true)]
+    xla_flags: Vec<String>,
+    /// How much the compiler does for a fast program: O0 to O3; not all plugins heed it
+    #[arg(long = "optimization_level", global = true, value_name = "LEVEL", ignore_case = true)]
+    optimization_level: Option<Level>,
+    /// Write each program, as it goes to the compiler and as the compiler leaves it, to this folder
+    #[arg(long = "dump_to", global = true, value_name = "FOLDER")]
+    pub(super) dump_to: Option<PathBuf>,
+    /// Also write the program before and after each compiler pass that this regular expression finds
+    #[arg(long = "dump_passes", global = true, value_name = "REGEX", requires = "dump_to")]
+    dump_passes: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Level {
+    O0,
+    O1,
+    O2,
+    O3,
+}
+
+impl CompilerArgs {
+    /// The part of the options that is about the compiler.
+    pub(super) fn runtime_options(&self) -> Result<RuntimeOptions, Failure> {
+        let mut options = RuntimeOptions::default();
+        options.compiler_flags = quiet::xla_flags()?;
+        for text in &self.xla_flags {
+            options.compiler_flags.extend(CompilerFlags::parse("--xla_flags", text)?);
+        }
+        options.effort.optimization_level = self.optimization_level.map(|level| match level {
+            Level::O0 => EffortLevel::O0,
+            Level::O1 => EffortLevel::O1,
+            Level::O2 => EffortLevel::O2,
+            Level::O3 => EffortLevel::O3,
+        });
+        let passes = self.dump_passes.clone();
+        options.dump = self.dump_to.clone().map(|folder| DumpOptions { folder, passes });
+        Ok(options)
+    }
+}
