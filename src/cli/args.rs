@@ -89,16 +89,16 @@ pub(super) struct GlobalArgs {
     /// Virtual devices of a CPU plugin, at most 1024 [default: 8]
     #[arg(long = "cpu_devices", global = true, value_name = "N")]
     cpu_devices: Option<String>,
-    #[command(flatten)]
-    compiler: CompilerArgs,
-    #[command(flatten)]
-    pub(super) records: RecordArgs,
     /// Show the sharding plan and the log; twice for more of the log
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(super) verbose: u8,
     /// Show results and errors only
     #[arg(short, long, global = true)]
     quiet: bool,
+    #[command(flatten)]
+    compiler: CompilerArgs,
+    #[command(flatten)]
+    pub(super) records: RecordArgs,
 }
 
 /// What to do.
@@ -183,6 +183,10 @@ fn with_underscores(word: OsString) -> OsString {
         Some((name, value)) => (name, format!("={value}")),
         None => (flag, String::new()),
     };
+    // A value that begins with dashes is no flag of ours.
+    if name.contains(char::is_whitespace) {
+        return word;
+    }
     format!("--{}{value}", name.replace('-', "_")).into()
 }
 
@@ -210,7 +214,10 @@ impl GlobalArgs {
         match (&self.cpu_devices, variable) {
             (Some(text), _) => device_count("--cpu_devices", text),
             (None, Some(value)) => device_count("CPU_NUM_DEVICES", &value.to_string_lossy()),
-            (None, None) => Ok(by_flag.unwrap_or(CPU_DEVICES)),
+            (None, None) => match by_flag {
+                Some(count) => device_count("--xla_force_host_platform_device_count", &count.to_string()),
+                None => Ok(CPU_DEVICES),
+            },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use shardwright_pjrt::EffortLevel;
 use shardwright_runtime::{CompilerFlags, DumpOptions, RuntimeOptions};
 
@@ -17,22 +17,14 @@ pub(super) struct CompilerArgs {
     #[arg(long = "xla_flags", global = true, value_name = "FLAGS", allow_hyphen_values = true)]
     xla_flags: Vec<String>,
     /// How much the compiler does for a fast program: O0 to O3; not all plugins heed it
-    #[arg(long = "optimization_level", global = true, value_name = "LEVEL", ignore_case = true)]
-    optimization_level: Option<Level>,
+    #[arg(long = "optimization_level", global = true, value_name = "LEVEL")]
+    optimization_level: Option<String>,
     /// Write each program, as it goes to the compiler and as the compiler leaves it, to this folder
     #[arg(long = "dump_to", global = true, value_name = "FOLDER")]
-    pub(super) dump_to: Option<PathBuf>,
+    dump_to: Option<PathBuf>,
     /// Also write the program before and after each compiler pass that this regular expression finds
-    #[arg(long = "dump_passes", global = true, value_name = "REGEX", requires = "dump_to")]
+    #[arg(long = "dump_passes", global = true, value_name = "REGEX")]
     dump_passes: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Level {
-    O0,
-    O1,
-    O2,
-    O3,
 }
 
 impl CompilerArgs {
@@ -43,14 +35,22 @@ impl CompilerArgs {
         for text in &self.xla_flags {
             options.compiler_flags.extend(CompilerFlags::parse("--xla_flags", text)?);
         }
-        options.effort.optimization_level = self.optimization_level.map(|level| match level {
-            Level::O0 => EffortLevel::O0,
-            Level::O1 => EffortLevel::O1,
-            Level::O2 => EffortLevel::O2,
-            Level::O3 => EffortLevel::O3,
-        });
+        options.effort.optimization_level = self.optimization_level.as_deref().map(level).transpose()?;
         let passes = self.dump_passes.clone();
+        if passes.is_some() && self.dump_to.is_none() {
+            return Err(Failure::input("--dump_passes: --dump_to must say where"));
+        }
         options.dump = self.dump_to.clone().map(|folder| DumpOptions { folder, passes });
         Ok(options)
+    }
+}
+
+fn level(text: &str) -> Result<EffortLevel, Failure> {
+    match text.to_uppercase().as_str() {
+        "O0" => Ok(EffortLevel::O0),
+        "O1" => Ok(EffortLevel::O1),
+        "O2" => Ok(EffortLevel::O2),
+        "O3" => Ok(EffortLevel::O3),
+        _ => Err(Failure::input(format!("--optimization_level: expected O0, O1, O2 or O3, found {text:?}"))),
     }
 }

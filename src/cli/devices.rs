@@ -9,9 +9,10 @@ use super::fetch;
 /// Lists the devices of the plugin.
 pub(super) fn run(global: &GlobalArgs) -> Result<(), Failure> {
     let options = global.runtime_options()?;
+    global.records.check()?;
     let plugin = fetch::plugin(global)?;
     let engine = Engine::start(&plugin, &options)?;
     engine.opening().into_iter().for_each(console::result);
     engine.devices().into_iter().for_each(console::result);
-    Ok(())
+    global.records.finish(engine.counters(), global.verbosity(), &options)
 }

@@ -1,6 +1,6 @@
 //! Flags of the command line that ask for records of a run, and what is told of them at its end.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -23,6 +23,13 @@ pub(super) struct RecordArgs {
 }
 
 impl RecordArgs {
+    /// Finds out before a run whether its record can be written after it.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let Some(path) = &self.metrics_file else { return Ok(()) };
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        opened.map(drop).map_err(|error| cannot_write("--metrics_file", path, &error, Cause::Input))
+    }
+
     /// Tells and writes what was counted, and where dumps are.
     pub(super) fn finish(
         &self,
@@ -35,7 +42,7 @@ impl RecordArgs {
             console::note(&snapshot);
         }
         if let (Some(dump), true) = (&options.dump, verbosity > Verbosity::Quiet) {
-            console::note(format!("dumped {} files to {}", files_in(&dump.folder), dump.folder.display()));
+            console::note(format!("dumps: {} files in {}", files_in(&dump.folder), dump.folder.display()));
         }
         let Some(path) = &self.metrics_file else { return Ok(()) };
         fs::write(path, snapshot.to_json())

@@ -209,3 +209,63 @@ impl Visit for Fields {
         self.0.insert(field.name(), value.into());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use expect_test::expect;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    /// A line for each event but those of the whole process: thread, phase, name, arguments.
+    fn lines(text: &str) -> String {
+        let entries: Vec<Value> = serde_json::from_str(text).unwrap();
+        let line =
+            |entry: &Value| format!("{} {} {} {}\n", entry["tid"], entry["ph"], entry["name"], entry["args"]);
+        entries.iter().skip(1).map(line).collect()
+    }
+
+    #[test]
+    fn spans_are_slices_of_their_threads_and_a_killed_process_leaves_what_it_had() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let trace = Trace(Arc::new(Timeline::new(file.path()).unwrap()));
+        let subscriber = tracing_subscriber::registry().with(trace.layer());
+        let read = || fs::read_to_string(file.path()).unwrap();
+        let work = || {
+            let _step = tracing::debug_span!("step", number = 3).entered();
+            tracing::warn!(bytes = 2.5, "slow \"disk\"");
+            tracing::debug_span!(target: "other", "not ours").in_scope(|| ());
+            tracing::trace_span!("too fine").in_scope(|| ());
+            let dispatch = tracing::dispatcher::get_default(Clone::clone);
+            let other = thread::Builder::new().name("worker".into());
+            let load = move || {
+                tracing::dispatcher::with_default(&dispatch, || {
+                    tracing::debug_span!("load", file = %"a", whole = true).in_scope(|| ());
+                });
+            };
+            other.spawn(load).unwrap().join().unwrap();
+            read()
+        };
+        let while_running = tracing::subscriber::with_default(subscriber, work);
+        drop(trace);
+
+        let so_far = lines(&format!("{while_running}]"));
+        let name = thread::current().name().unwrap().to_owned();
+        expect![[r#"
+            0 "M" "thread_name" {"name":"main"}
+            0 "B" "step" {"number":3}
+            0 "i" "slow \"disk\"" {"bytes":2.5}
+            1 "M" "thread_name" {"name":"worker"}
+            1 "B" "load" {"file":"a","whole":true}
+            1 "E" "load" null
+        "#]]
+        .assert_eq(&so_far.replace(&name, "main"));
+        let rest = lines(&read()).replacen(&so_far, "", 1);
+        expect![[r#"
+            0 "E" "step" null
+        "#]]
+        .assert_eq(&rest);
+    }
+}

@@ -29,6 +29,7 @@ fn train(global: &GlobalArgs, arguments: &TrainArgs, stop: &StopFlag) -> Result<
         None => Layer::new(),
     };
     let options = global.runtime_options()?;
+    global.records.check()?;
     let settings = Settings::read(&[&arguments.flags, &file])?;
     let (config, notices) = config::train_config(&settings)?;
 

@@ -165,13 +165,14 @@ impl CounterSnapshot {
     /// {"compile": {"count": 1, "bytes": 0, "seconds": 0.2, "min": 0.2, "median": 0.2, "p95": 0.2}, "donation": 0}
     /// ```
     pub fn to_json(&self) -> String {
-        let seconds =
-            |time: Option<Duration>| time.map_or("null".to_owned(), |time| time.as_secs_f64().to_string());
+        let seconds = |time: Option<Duration>| {
+            time.map_or("null".to_owned(), |time| format!("{:.9}", time.as_secs_f64()))
+        };
         let operations = Operation::ALL.map(|operation| {
             let found = self.operation(operation);
             let [min, median, p95] = found.spread().map(seconds);
             format!(
-                "  \"{}\": {{\"count\": {}, \"bytes\": {}, \"seconds\": {}, \"min\": {min}, \"median\": {median}, \"p95\": {p95}}}",
+                "  \"{}\": {{\"count\": {}, \"bytes\": {}, \"seconds\": {:.9}, \"min\": {min}, \"median\": {median}, \"p95\": {p95}}}",
                 operation.name(),
                 found.count,
                 found.bytes,
@@ -347,11 +348,11 @@ mod tests {
     fn json_has_null_for_times_that_there_are_not() {
         expect![[r#"
             {
-              "compile": {"count": 1, "bytes": 0, "seconds": 0.25, "min": 0.243269632, "median": 0.243269632, "p95": 0.243269632},
-              "load": {"count": 0, "bytes": 0, "seconds": 0, "min": null, "median": null, "p95": null},
-              "execute": {"count": 0, "bytes": 0, "seconds": 0, "min": null, "median": null, "p95": null},
-              "to_device": {"count": 100, "bytes": 102400, "seconds": 0.00505, "min": 0.000000992, "median": 0.0000512, "p95": 0.000094208},
-              "from_device": {"count": 0, "bytes": 0, "seconds": 0, "min": null, "median": null, "p95": null},
+              "compile": {"count": 1, "bytes": 0, "seconds": 0.250000000, "min": 0.243269632, "median": 0.243269632, "p95": 0.243269632},
+              "load": {"count": 0, "bytes": 0, "seconds": 0.000000000, "min": null, "median": null, "p95": null},
+              "execute": {"count": 0, "bytes": 0, "seconds": 0.000000000, "min": null, "median": null, "p95": null},
+              "to_device": {"count": 100, "bytes": 102400, "seconds": 0.005050000, "min": 0.000000992, "median": 0.000051200, "p95": 0.000094208},
+              "from_device": {"count": 0, "bytes": 0, "seconds": 0.000000000, "min": null, "median": null, "p95": null},
               "donation": 50,
               "reshard": 0,
               "cache_hit": 0,

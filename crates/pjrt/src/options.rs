@@ -68,7 +68,6 @@ pub struct CompileOptions {
 /// How much the compiler is to do. What a level changes, and whether it changes anything, is the plugin's matter; a
 /// plugin that does not know one of these takes no notice.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[non_exhaustive]
 pub struct Effort {
     /// For a fast program, as a level.
     pub optimization_level: Option<EffortLevel>,

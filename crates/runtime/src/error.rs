@@ -70,6 +70,8 @@ pub(crate) enum Problem {
     UnknownFlag { origin: String, name: String, nearest: Vec<String> },
     #[error("{origin}: {flag}: {reason}")]
     FlagValue { origin: String, flag: String, reason: String },
+    #[error("the compiler cannot work with the flags {flags}: {error}")]
+    Flags { flags: String, error: shardwright_pjrt::Error },
     #[error("cannot write the dump {}: {error}", path.display())]
     Dump { path: PathBuf, error: Arc<io::Error> },
     #[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("; "))]
@@ -93,6 +95,7 @@ impl RuntimeError {
             Problem::FlagSyntax { .. }
             | Problem::UnknownFlag { .. }
             | Problem::FlagValue { .. }
+            | Problem::Flags { .. }
             | Problem::Several(_) => RuntimeErrorKind::CompilerFlag,
             Problem::Dump { .. } => RuntimeErrorKind::Dump,
             Problem::Sharding(_) => RuntimeErrorKind::Sharding,

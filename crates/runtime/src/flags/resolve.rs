@@ -45,7 +45,10 @@ impl CompilerFlags {
         // Each round takes a form or a flag away.
         while !candidates.is_empty() {
             let Err(error) = compile(&trial(&candidates)) else { break };
-            let Some(at) = blamed(&candidates, &error) else { return Err(error.into()) };
+            let Some(at) = blamed(&candidates, &error) else {
+                let flags = candidates.iter().map(|candidate| candidate.flag.to_string()).collect::<Vec<_>>();
+                return Err(Problem::Flags { flags: flags.join(" "), error }.into());
+            };
             if candidates[at].forms.len() > 1 && !is_unknown(&error) {
                 candidates[at].forms.remove(0);
                 continue;
@@ -102,8 +105,9 @@ fn blamed(candidates: &[Candidate<'_>], error: &Error) -> Option<usize> {
     candidates.iter().position(|candidate| words.contains(&candidate.flag.name.as_str()))
 }
 
+/// Whether the compiler has no such option, or one that only a whole process can set.
 fn is_unknown(error: &Error) -> bool {
-    error.message().contains("No such compile option")
+    ["No such compile option", "is not a valid message value"].iter().any(|w| error.message().contains(w))
 }
 
 fn wrong_value(flag: &Flag, error: &Error) -> Problem {
