@@ -141,7 +141,7 @@ pub(super) struct TrainArgs {
 /// What became of the command line.
 pub(super) enum Parsed {
     /// There is something to do.
-    Run(Cli),
+    Run(Box<Cli>),
     /// Help or the version was asked for, and printed.
     Told(ExitCode),
 }
@@ -153,7 +153,7 @@ pub(super) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Parsed,
         Err(error) => return told_or_failed(&error),
     };
     cli.global.check()?;
-    Ok(Parsed::Run(cli))
+    Ok(Parsed::Run(Box::new(cli)))
 }
 
 /// The words with underscores in the names of flags, and with negative numbers joined to the flags before them, which
