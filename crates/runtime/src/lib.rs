@@ -9,9 +9,13 @@
 //! | compile a [`ShardedModule`](shardwright_partition::ShardedModule) | [`Runtime::compile`] |
 //! | put an array on the devices, or back | [`ShardedArray`] |
 //! | run | [`Program::execute`] |
+//! | give the compiler flags, or have it dump programs | [`RuntimeOptions`], [`CompilerFlags`], [`DumpOptions`] |
+//! | see what was compiled, run and copied, and how long that took | [`Runtime::counters`] |
 //!
 //! This crate knows no training and no model. Everything that a plugin would take in silence or abort on (a wrong
 //! dtype, another sharding, a mesh of devices that do not exist) is checked before the plugin sees it.
+//!
+//! Opening, compiling, running and copying are `tracing` spans at the level DEBUG.
 #![forbid(unsafe_code)]
 
 mod array;

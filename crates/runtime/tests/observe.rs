@@ -1,7 +1,9 @@
 //! What is counted, refused and written down of programs on the real CPU plugin.
 
-use std::fs;
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
 
 use expect_test::{Expect, expect};
 use shardwright_hlo::{ArgumentKind, Binary, Module, Op, verify};
@@ -145,6 +147,31 @@ fn flags_that_are_wrong_are_named_with_what_is_wrong() {
               --xla_flags: --xla_backend_extra_options=a=1: the compiler knows it for a whole process only, not for a program
         "#]],
     );
+}
+
+/// Runs itself with the variables set, since a process cannot change its own.
+#[test]
+fn flags_in_the_environment_are_refused_before_the_plugin_reads_them() {
+    const NAME: &str = "flags_in_the_environment_are_refused_before_the_plugin_reads_them";
+    const CHILD: &str = "SHARDWRIGHT_TEST_CHILD";
+    if env::var_os(CHILD).is_some() {
+        let opened = Runtime::open(&RuntimeOptions::default());
+        let result = opened.map_or_else(|e| e.to_string(), |runtime| runtime.devices().count().to_string());
+        writeln!(io::stdout(), "\nresult: {result}").unwrap();
+        return;
+    }
+    let check = |variable: &str, value: &str, expect: &str| {
+        let mut child = Command::new(env::current_exe().unwrap());
+        child.args([NAME, "--exact", "--nocapture"]).env(CHILD, "1").env_remove("XLA_FLAGS");
+        let output = child.env(variable, value).output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let result = stdout.lines().find_map(|line| line.strip_prefix("result: "));
+        assert_eq!(result, Some(expect), "{value}: {output:?}");
+    };
+    let unknown = "XLA_FLAGS: the compiler has no flag xla_no_such_flag";
+    check("XLA_FLAGS", "--xla_gpu_enable_triton_gemm=false --xla_no_such_flag=1", unknown);
+    check("XLA_FLAGS", "--xla_force_host_platform_device_count=5 --xla_cpu_enable_fast_math", "5");
+    check("LIBTPU_INIT_ARGS", "--xla_no_such_flag", "4");
 }
 
 #[test]
