@@ -4,25 +4,23 @@
 //! A plugin reads `XLA_FLAGS` by itself when its first client is made, and a TPU plugin `LIBTPU_INIT_ARGS` when it is
 //! loaded. Either calls `exit` if there is a flag that it does not know. So [`Runtime::new`](crate::Runtime::new)
 //! looks whether each flag of these variables is among the names in the plugin's file, and refuses to load it
-//! otherwise. Flags that come as [`CompilerFlags`] go to the compiler beside each program, which answers a wrong name
-//! or value with an error; they are tried once, on a program that does nothing.
+//! otherwise. Of values it can tell nothing: a wrong one in a variable still ends the process.
+//!
+//! Flags that come as [`CompilerFlags`] go to the compiler beside each program, which answers a wrong name or value
+//! with an error. They are tried once, when the plugin is opened, on a program that does nothing.
 
+mod environment;
 mod names;
 mod resolve;
 
 use std::fmt::{self, Display};
-use std::fs;
-use std::path::Path;
+use std::{fs, io};
 
 use crate::RuntimeError;
 use crate::error::Problem;
-use names::FlagNames;
+pub(crate) use environment::check_environment;
 pub(crate) use resolve::EMPTY_PROGRAM;
 
-/// Where flags for every XLA compiler of the process are.
-const XLA_FLAGS: &str = "XLA_FLAGS";
-/// Where flags for TPU plugins are, which are more than the compiler's.
-const LIBTPU_INIT_ARGS: &str = "LIBTPU_INIT_ARGS";
 /// The flag by which users of other frameworks say how many virtual CPU devices they want; plugins do not heed it.
 const HOST_DEVICES: &str = "xla_force_host_platform_device_count";
 
@@ -64,9 +62,8 @@ impl CompilerFlags {
         if text.is_empty() || text.starts_with('-') {
             return Ok(parse(source, text).map_err(wrong)?);
         }
-        let content = fs::read_to_string(text).map_err(|error| {
-            let reason = format!("cannot read {text:?}: {error}; a text without a leading -- names a file");
-            Problem::FlagSyntax { origin: source.to_owned(), reason }
+        let content = read(text).map_err(|error| {
+            wrong(format!("cannot read {text:?}: {error}; a text without a leading -- names a file"))
         })?;
         Ok(parse(source, content.trim()).map_err(|reason| wrong(format!("file {text:?}: {reason}")))?)
     }
@@ -100,50 +97,14 @@ impl CompilerFlags {
             }
         }
     }
-
-    /// Those of an environment variable.
-    fn from_variable(name: &str) -> Result<CompilerFlags, RuntimeError> {
-        let text = std::env::var_os(name).unwrap_or_default();
-        CompilerFlags::parse(name, &text.to_string_lossy())
-    }
 }
 
-/// Reads the variables that the plugin in this file will read, and refuses flags that would make it end the process.
-/// Gives those of `XLA_FLAGS`.
-///
-/// # Errors
-/// When a variable has anything else in it than flags, or a flag whose name is not in the plugin's file.
-pub(crate) fn check_environment(plugin: &Path) -> Result<CompilerFlags, RuntimeError> {
-    let xla = CompilerFlags::from_variable(XLA_FLAGS)?;
-    let tpu = std::env::var(LIBTPU_INIT_ARGS).unwrap_or_default();
-    if xla.is_empty() && tpu.trim().is_empty() {
-        return Ok(xla);
+/// The text in a file. Devices and pipes need not end.
+fn read(path: &str) -> io::Result<String> {
+    match fs::metadata(path)?.is_file() {
+        true => fs::read_to_string(path),
+        false => Err(io::Error::other("it is no ordinary file")),
     }
-    // Absl's flags, which TPU plugins have, can also be written --noname and -name, and what is no flag is passed over.
-    let tpu: Vec<&str> = tpu.split_whitespace().filter(|word| word.starts_with('-')).collect();
-    let tpu = tpu.iter().map(|word| word.trim_start_matches('-').split('=').next().unwrap_or_default());
-    let tpu: Vec<&str> = tpu.filter(|name| !name.is_empty()).collect();
-    let asked = xla.flags.iter().map(|flag| flag.name.as_str());
-    let positive = tpu.iter().filter_map(|name| name.strip_prefix("no"));
-    let asked: Vec<&str> =
-        asked.chain(tpu.iter().copied()).chain(positive).chain([LIBTPU_INIT_ARGS]).collect();
-
-    // What cannot be read is the loader's to complain about, and what has none of XLA's names reads no such variable.
-    let Ok(names) = FlagNames::read(plugin, &asked) else { return Ok(xla) };
-    if names.is_empty() {
-        return Ok(xla);
-    }
-    let mut unknown: Vec<Problem> = Vec::new();
-    for flag in xla.flags.iter().filter(|flag| !names.contains(&flag.name)) {
-        unknown.push(names.unknown(&flag.name, XLA_FLAGS));
-    }
-    let is_tpu = names.contains(LIBTPU_INIT_ARGS);
-    for name in tpu.iter().filter(|_| is_tpu) {
-        if !names.contains(name) && !name.strip_prefix("no").is_some_and(|name| names.contains(name)) {
-            unknown.push(names.unknown(name, LIBTPU_INIT_ARGS));
-        }
-    }
-    Problem::all(unknown).map_or(Ok(xla), |problem| Err(problem.into()))
 }
 
 /// Flags in XLA's syntax.
@@ -275,7 +236,18 @@ mod tests {
     #[test]
     fn what_is_no_flag_is_named() {
         check(
-            &["--a b --c", "-a", "--", "--=1", "--a+b", "--a='b c", "--a=\"b\\", "no-such-file", "--ä=1"],
+            &[
+                "--a b --c",
+                "-a",
+                "--",
+                "--=1",
+                "--a+b",
+                "--a='b c",
+                "--a=\"b\\",
+                "no-such-file",
+                "/dev/zero",
+                "--ä=1",
+            ],
             expect![[r#"
                 --a b --c
                   error: XLA_FLAGS: a flag begins with --, found "b"
@@ -293,6 +265,8 @@ mod tests {
                   error: XLA_FLAGS: the quote in "--a=\"b\\" does not end
                 no-such-file
                   error: XLA_FLAGS: cannot read "no-such-file": No such file or directory (os error 2); a text without a leading -- names a file
+                /dev/zero
+                  error: XLA_FLAGS: cannot read "/dev/zero": it is no ordinary file; a text without a leading -- names a file
                 --ä=1
                   error: XLA_FLAGS: "--ä=1" is no name of a flag
             "#]],

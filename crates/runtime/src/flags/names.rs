@@ -1,7 +1,7 @@
 //! Which flags a plugin knows, as far as its file tells.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -27,7 +27,11 @@ pub(super) struct FlagNames(BTreeSet<String>);
 impl FlagNames {
     /// Searches a file for XLA's names and for those that are `asked` for.
     pub(super) fn read(file: &Path, asked: &[&str]) -> io::Result<FlagNames> {
-        FlagNames::search(File::open(file)?, asked)
+        // Opening a pipe need not end.
+        match fs::metadata(file)?.is_file() {
+            true => FlagNames::search(File::open(file)?, asked),
+            false => Err(io::Error::other("it is no ordinary file")),
+        }
     }
 
     fn search(mut file: impl Read, asked: &[&str]) -> io::Result<FlagNames> {
