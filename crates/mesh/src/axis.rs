@@ -16,6 +16,11 @@ impl AxisName {
         &self.0
     }
 
+    /// The axis number that the name is, if it is one: `0`, `1`, … as a decimal without sign or leading zeros.
+    pub(crate) fn number(&self) -> Option<usize> {
+        self.0.parse().ok().filter(|number: &usize| number.to_string() == *self.0)
+    }
+
     /// Whether a mesh may have an axis of this name: all printed forms stay readable by their parsers.
     pub(crate) fn is_valid(&self) -> bool {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -27,6 +32,17 @@ impl fmt::Display for AxisName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
+}
+
+/// The name most like `given`, unless none is like it.
+pub(crate) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a AxisName>) -> Option<&'a AxisName> {
+    // Names of axes are short: half of one has to be right.
+    const ALIKE: f64 = 0.5;
+    let given = given.to_lowercase();
+    let likeness =
+        |name: &AxisName| strsim::normalized_damerau_levenshtein(&given, &name.as_str().to_lowercase());
+    let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) > ALIKE).then_some(best)
 }
 
 impl AsRef<str> for AxisName {
@@ -50,6 +66,13 @@ impl From<String> for AxisName {
 impl From<&String> for AxisName {
     fn from(name: &String) -> Self {
         Self(name.as_str().into())
+    }
+}
+
+/// The name of an axis that has none but its number.
+impl From<usize> for AxisName {
+    fn from(number: usize) -> Self {
+        number.to_string().into()
     }
 }
 

@@ -54,20 +54,32 @@
 //! assert_eq!(sharding.shard_shape(&[10, 8])?, [3, 8]);
 //! assert_eq!(sharding.shard_ranges(3, &[10, 8]), [9..10, 0..8]);
 //! assert_eq!(sharding.sdy_text(), r#"<@mesh, [{"fsdp"}, {}]>"#);
-//! assert_eq!(sharding.hlo_text(), "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
+//! assert_eq!(sharding.hlo_sharding().to_string(), "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
 mod axis;
+mod axis_ref;
+mod device_order;
 mod draw;
-mod hlo_text;
+mod hlo_sharding;
+mod json;
 mod mesh;
+mod replica_groups;
+mod sdy;
 mod sharding;
 mod spec;
+mod text;
+mod to_named;
 
 pub use axis::AxisName;
 pub use draw::{draw_mesh, draw_sharding};
+pub use hlo_sharding::{HloSharding, MeshSharding, Subgroup, TileSharding};
 pub use mesh::{AbstractMesh, Mesh, MeshError};
+pub use replica_groups::ReplicaGroups;
+pub use sdy::SdySharding;
 pub use sharding::{NamedSharding, Shard, ShardingError};
 pub use spec::{DimSharding, PartitionSpec, SpecParseError};
+pub use text::TextError;
+pub use to_named::AxesError;
