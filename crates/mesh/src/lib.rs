@@ -63,6 +63,8 @@ mod axis;
 mod axis_ref;
 mod device_order;
 mod draw;
+mod draw_svg;
+mod draw_text;
 mod hlo_sharding;
 mod json;
 mod mesh;
@@ -74,7 +76,7 @@ mod text;
 mod to_named;
 
 pub use axis::AxisName;
-pub use draw::{draw_mesh, draw_sharding};
+pub use draw::{DrawStyle, draw_mesh, draw_sharding, svg_mesh, svg_sharding};
 pub use hlo_sharding::{HloSharding, MeshSharding, Subgroup, TileSharding};
 pub use mesh::{AbstractMesh, Mesh, MeshError};
 pub use replica_groups::ReplicaGroups;

@@ -443,7 +443,9 @@ mod tests {
         );
         check_error(
             sharding("data=2, model=4", "(-, mdl)"),
-            expect!["spec (-, mdl) splits dim 1 over axis mdl, which mesh data=2, model=4 does not have; did you mean model?"],
+            expect![
+                "spec (-, mdl) splits dim 1 over axis mdl, which mesh data=2, model=4 does not have; did you mean model?"
+            ],
         );
         check_error(
             sharding("data=2, model=4", "(2)"),
