@@ -26,7 +26,7 @@ use std::str::FromStr;
 use crate::axis_ref::{AxisRef, DimAxes, Parts, Quoted, scan_clauses};
 use crate::device_order::DeviceOrder;
 use crate::sdy::scan_axes;
-use crate::text::{Scanner, TextError, device_count, join};
+use crate::text::{Scanner, TextError, device_count, join, mesh_of};
 use crate::{Mesh, NamedSharding, ShardingError};
 
 /// A sharding as HLO writes it. `Display` prints that, and `FromStr` reads it.
@@ -314,14 +314,14 @@ pub(crate) fn scan_mesh(scanner: &mut Scanner<'_>) -> Result<Mesh, TextError> {
     let shape = scan_axes(scanner)?;
     let mut ahead = *scanner;
     if !(ahead.eats(",") && ahead.eats("device_ids")) {
-        return Ok(Mesh::iota(shape));
+        return mesh_of(shape, None);
     }
     *scanner = ahead;
     scanner.expect("=", "'='")?;
     scanner.expect("(", "'('")?;
     let order = if scanner.sees("[") { DeviceOrder::scan_iota(scanner)? } else { scan_ids(scanner)? };
     scanner.expect(")", "')'")?;
-    Ok(Mesh::new(shape, order.devices())?)
+    mesh_of(shape, Some(order.devices()))
 }
 
 /// The spelling that [`scan_mesh`] reads.

@@ -1,24 +1,22 @@
-//! Meshes, specs and shardings in JSON, and in whatever else serde reads and writes.
+//! Meshes, specs and shardings in JSON, and in other formats of serde that say what they hold.
 //!
 //! ```text
-//! AbstractMesh    {"data": 2, "fsdp": 4}, and "data=2, fsdp=4" is read too
-//! Mesh            {"axes": {"data": 2, "fsdp": 4}, "device_ids": [3, 2, 1, 0, 4, 5, 6, 7]}
-//! PartitionSpec   ["fsdp", null] or [["data", "fsdp"], null], one entry per dim
+//! AbstractMesh    {"data": 2, "fsdp": 4}              "data=2, fsdp=4" is read too
+//! PartitionSpec   [["data", "fsdp"], null]            "((data,fsdp), -)" is read too
+//! Mesh            {"axes": {"data": 2, "fsdp": 2}, "device_ids": [0, 2, 1, 3]}
 //! NamedSharding   {"mesh": {"data": 2, "fsdp": 4}, "spec": ["fsdp", null]}
 //! ```
 //!
 //! `device_ids` may be missing where the devices count up. An axis may be given by its number, `[0, null]`. The
-//! order of the axes in an object counts: with a format or a library that does not keep the order of keys, write
-//! the mesh as a string.
-//!
-//! What is read has been checked as the constructors check it.
+//! order of the axes in an object counts: with a library that sorts keys, write the mesh as a text. What is read has
+//! been checked as the constructors check it.
 
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::text::{MAX_DEVICES, TextError};
+use crate::text::mesh_of;
 use crate::{AbstractMesh, AxisName, DimSharding, Mesh, NamedSharding, PartitionSpec};
 
 /// A mesh with devices, as it is written.
@@ -86,13 +84,7 @@ impl Serialize for Mesh {
 impl<'de> Deserialize<'de> for Mesh {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let RawMesh { axes, device_ids } = RawMesh::deserialize(deserializer)?;
-        match device_ids {
-            Some(device_ids) => Self::new(axes, device_ids).map_err(de::Error::custom),
-            None if axes.size() > MAX_DEVICES => {
-                Err(de::Error::custom(TextError::TooManyDevices { max: MAX_DEVICES }))
-            }
-            None => Ok(Self::iota(axes)),
-        }
+        mesh_of(axes, device_ids).map_err(de::Error::custom)
     }
 }
 
@@ -117,7 +109,29 @@ impl Serialize for PartitionSpec {
 
 impl<'de> Deserialize<'de> for PartitionSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self::new(Vec::<DimSharding>::deserialize(deserializer)?))
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = PartitionSpec;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a spec, as a list with one entry for each dim or a text like \"(fsdp, -)\"")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<PartitionSpec, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<PartitionSpec, A::Error> {
+                let mut entries: Vec<DimSharding> = Vec::new();
+                while let Some(entry) = seq.next_element()? {
+                    entries.push(entry);
+                }
+                Ok(PartitionSpec::new(entries))
+            }
+        }
+
+        deserializer.deserialize_any(Entries)
     }
 }
 
@@ -246,6 +260,7 @@ mod tests {
                 r#"[["data", "fsdp"], null]"#,
                 r#"[["fsdp"], null]"#,
                 "[0, [1, \"data\"], null]",
+                "\"((data,fsdp), -)\"",
             ],
             expect![[r#"
                 []: []
@@ -253,6 +268,7 @@ mod tests {
                 [["data", "fsdp"], null]: [["data","fsdp"],null]
                 [["fsdp"], null]: ["fsdp",null]
                 [0, [1, "data"], null]: ["0",["1","data"],null]
+                "((data,fsdp), -)": [["data","fsdp"],null]
             "#]],
         );
     }
@@ -263,6 +279,7 @@ mod tests {
             &[
                 "null",
                 "\"fsdp\"",
+                "\"(fsdp, -1)\"",
                 "[true]",
                 "[1.5]",
                 "[-1]",
@@ -276,8 +293,9 @@ mod tests {
                 "[\"a\"",
             ],
             expect![[r#"
-                null: error: invalid type: null, expected a sequence at line 1 column 4
-                "fsdp": error: invalid type: string "fsdp", expected a sequence at line 1 column 6
+                null: error: invalid type: null, expected a spec, as a list with one entry for each dim or a text like "(fsdp, -)" at line 1 column 4
+                "fsdp": error: spec "fsdp" has unbalanced parentheses; a spec is written like (fsdp, -) or ((data,fsdp), -) at line 1 column 6
+                "(fsdp, -1)": error: spec "(fsdp, -1)": the entry for dim 1 is "-1", which is not -, an axis, an axis number or (axis,axis) at line 1 column 12
                 [true]: error: invalid type: boolean `true`, expected null, an axis name, an axis number, or a list of these axes for a dim at line 1 column 5
                 [1.5]: error: invalid type: floating point `1.5`, expected null, an axis name, an axis number, or a list of these axes for a dim at line 1 column 4
                 [-1]: error: invalid value: integer `-1`, expected an axis name, or an axis number from 0 at line 1 column 3

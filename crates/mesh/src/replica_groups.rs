@@ -14,8 +14,8 @@ use std::str::FromStr;
 use crate::axis_ref::{AxisRef, Parts, Quoted, SubAxis};
 use crate::device_order::DeviceOrder;
 use crate::hlo_sharding::{mesh_text, scan_mesh};
-use crate::text::{Scanner, TextError, device_count, join};
-use crate::{AxisName, Mesh};
+use crate::text::{Scanner, TextError, device_count, join, mesh_of};
+use crate::{AbstractMesh, AxisName, Mesh};
 
 /// Groups of devices. `Display` prints the HLO text, and `FromStr` reads it.
 ///
@@ -75,21 +75,24 @@ impl ReplicaGroups {
         Self::counted(&[count, group_size], order)
     }
 
-    /// The groups that run along these axes of `mesh`, given as a name and, for a part of an axis, the sizes
-    /// `(m, k)` of its sub-axis `(m)k`. The last axis is the fastest within a group.
+    /// The groups that run along these axes of a mesh whose devices are `device_ids`, or count up. An axis is
+    /// given as its name and, for a part of an axis, the sizes `(m, k)` of its sub-axis `(m)k`. The last axis is the
+    /// fastest within a group.
     ///
     /// # Errors
     ///
-    /// The mesh lacks an axis, a part is none of it, or two overlap.
-    pub fn over_axes(
-        mesh: Mesh,
+    /// The mesh lacks an axis, a part is none of it, two overlap, the devices are not those of a mesh
+    /// ([`Mesh::new`]), or there are more than a million of them.
+    pub fn along_axes(
+        mesh: AbstractMesh,
+        device_ids: Option<Vec<usize>>,
         axes: impl IntoIterator<Item = (AxisName, Option<(usize, usize)>)>,
     ) -> Result<Self, TextError> {
         let axes = axes.into_iter().map(|(axis, part)| match part {
             Some((pre_size, size)) => AxisRef::part(axis, SubAxis { pre_size, size }),
             None => Ok(AxisRef { axis, sub_axis: None }),
         });
-        Self::along(mesh, axes.collect::<Result<_, _>>()?)
+        Self::along(mesh_of(mesh, device_ids)?, axes.collect::<Result<_, _>>()?)
     }
 
     fn counted(sizes: &[usize], order: DeviceOrder) -> Result<Self, TextError> {
@@ -186,7 +189,6 @@ impl fmt::Display for ReplicaGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AbstractMesh;
     use expect_test::{Expect, expect};
 
     fn check(mesh: &str, texts: &[&str], expect: Expect) {

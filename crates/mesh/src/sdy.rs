@@ -13,7 +13,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::axis_ref::{AxisRef, DimAxes, Quoted, scan_clauses};
-use crate::text::{Scanner, TextError, device_count, join};
+use crate::text::{Scanner, TextError, join, mesh_of};
 use crate::{AbstractMesh, Mesh, NamedSharding};
 
 /// A sharding as Shardy writes it. It can say more than a [`NamedSharding`]: dims that are open, priorities
@@ -96,10 +96,7 @@ impl Mesh {
         }
         scanner.expect(">", "'>'")?;
         scanner.end()?;
-        Ok(match device_ids {
-            Some(device_ids) => Self::new(shape, device_ids)?,
-            None => Self::iota(shape),
-        })
+        mesh_of(shape, device_ids)
     }
 }
 
@@ -174,16 +171,14 @@ fn axes_text(mesh: &AbstractMesh) -> String {
     format!("[{}]", axes.join(", "))
 }
 
-/// Reads `"x"=2, "y"=4]`: a mesh behind its opening bracket, of a size that a text may have.
+/// Reads `"x"=2, "y"=4]`: a mesh behind its opening bracket.
 pub(crate) fn scan_axes(scanner: &mut Scanner<'_>) -> Result<AbstractMesh, TextError> {
     let axes = scanner.list("]", |scanner| {
         let name = scanner.axis_name()?;
         scanner.expect("=", "'='")?;
         Ok((name, scanner.number()?))
     })?;
-    let sizes: Vec<_> = axes.iter().map(|(_, size)| *size).collect();
-    let mesh = AbstractMesh::new(axes)?;
-    device_count(&sizes).map(|_| mesh)
+    Ok(AbstractMesh::new(axes)?)
 }
 
 fn is_symbol(c: char) -> bool {

@@ -1,9 +1,9 @@
 //! What the grammars of Shardy and HLO have in common: a scanner that says where a text goes wrong.
 
-use crate::{AbstractMesh, AxisName, MeshError};
+use crate::{AbstractMesh, AxisName, Mesh, MeshError};
 
 /// A text may speak of at most so many devices: a few characters can name more than memory holds.
-pub(crate) const MAX_DEVICES: usize = 1 << 20;
+const MAX_DEVICES: usize = 1 << 20;
 
 /// How much of a text an error shows on either side of the place.
 const EXCERPT: usize = 40;
@@ -226,6 +226,15 @@ pub(crate) fn device_count(sizes: &[usize]) -> Result<usize, TextError> {
     }
     let product = sizes.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
     product.filter(|&count| count <= MAX_DEVICES).ok_or(TextError::TooManyDevices { max: MAX_DEVICES })
+}
+
+/// The mesh of these axes with these devices, or with devices that count up.
+pub(crate) fn mesh_of(shape: AbstractMesh, device_ids: Option<Vec<usize>>) -> Result<Mesh, TextError> {
+    match device_ids {
+        Some(device_ids) => Ok(Mesh::new(shape, device_ids)?),
+        None if shape.size() > MAX_DEVICES => Err(TextError::TooManyDevices { max: MAX_DEVICES }),
+        None => Ok(Mesh::iota(shape)),
+    }
 }
 
 /// Numbers with commas between them.

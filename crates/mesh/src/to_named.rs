@@ -242,22 +242,22 @@ impl ReplicaGroups {
         if devices != mesh.size() {
             return Err(AxesError::DeviceCount { devices, mesh: mesh.clone() });
         }
-        let differs = |axis_idx: usize| {
-            let along = |device: usize| mesh.coordinate(device, axis_idx);
-            groups[0].iter().any(|&device| along(device) != along(groups[0][0]))
-        };
-        let (varying, fixed): (Vec<_>, Vec<_>) = (0..mesh.axes().len()).partition(|&axis| differs(axis));
-        let extent: usize = varying.iter().map(|&axis_idx| mesh.axes()[axis_idx].1).product();
+        let axes = mesh.axes().iter().enumerate().filter(|(_, (_, size))| *size > 1);
+        let axes = axes.map(|(axis_idx, (name, size))| (name, *size, mesh.stride(axis_idx)));
+        let along = |device: usize, (_, size, stride): (&AxisName, usize, usize)| device / stride % size;
+        let first = &groups[0];
+        let (varying, fixed): (Vec<_>, Vec<_>) =
+            axes.partition(|axis| first.iter().any(|&device| along(device, *axis) != along(first[0], *axis)));
+        let extent: usize = varying.iter().map(|(_, size, _)| size).product();
         // Devices are listed once, so a group that agrees along the fixed axes and has this size has them all.
         let fits = |group: &Vec<usize>| {
-            let place = |device: usize| fixed.iter().map(move |&axis_idx| mesh.coordinate(device, axis_idx));
-            let is_there = |&device: &usize| device < mesh.size() && place(device).eq(place(group[0]));
-            group.len() == extent && group.iter().all(is_there)
+            let agrees = |device| fixed.iter().all(|axis| along(device, *axis) == along(group[0], *axis));
+            group.len() == extent && group.iter().all(|&device| device < mesh.size() && agrees(device))
         };
         if !groups.iter().all(fits) {
             return Err(AxesError::Groups { groups: clip(self), mesh: mesh.clone() });
         }
-        Ok(varying.into_iter().map(|axis_idx| mesh.axes()[axis_idx].0.clone()).collect())
+        Ok(varying.into_iter().map(|(name, ..)| name.clone()).collect())
     }
 }
 
