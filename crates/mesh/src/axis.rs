@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::AbstractMesh;
+
 /// The name of a mesh axis. Cloning it is cheap.
 ///
 /// Any text converts to an `AxisName`; [`crate::AbstractMesh::new`] decides whether it may name an axis, and a
@@ -34,8 +36,18 @@ impl fmt::Display for AxisName {
     }
 }
 
+/// What to write instead of an axis that the mesh lacks.
+pub(crate) fn hint(axis: &AxisName, mesh: &AbstractMesh) -> String {
+    let n_axes = mesh.axes().len();
+    match nearest(axis.as_str(), mesh.axis_names()) {
+        _ if axis.number().is_some() && n_axes > 0 => format!("; its axes are numbered 0 to {}", n_axes - 1),
+        Some(name) => format!("; did you mean {name}?"),
+        None => String::new(),
+    }
+}
+
 /// The name most like `given`, unless none is like it.
-pub(crate) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a AxisName>) -> Option<&'a AxisName> {
+fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a AxisName>) -> Option<&'a AxisName> {
     // Names of axes are short: half of one has to be right.
     const ALIKE: f64 = 0.5;
     let given = given.to_lowercase();

@@ -43,6 +43,22 @@
 //! divide evenly is cut into pieces of the rounded-up length, the last ones shorter or empty: 5 over 4
 //! devices is 2, 2, 1, 0.
 //!
+//! # Text
+//!
+//! What is printed is read back, and what is read is valid. Errors say where a text goes wrong.
+//!
+//! | form | looks like | of |
+//! | --- | --- | --- |
+//! | own | `data=2, fsdp=4`, `((data,fsdp), -)` | [`AbstractMesh`], [`PartitionSpec`] |
+//! | JSON, by serde | `{"mesh": {"data": 2, "fsdp": 4}, "spec": ["fsdp", null]}` | these, [`Mesh`], [`NamedSharding`] |
+//! | Shardy | `<["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>`, `<@mesh, [{"x"}, {}]>` | [`Mesh`], [`SdySharding`] |
+//! | HLO | `{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}` | [`HloSharding`] |
+//! | HLO, with axes | `{mesh['x'=2,'y'=4], [{'y'}, {}]}` | [`HloSharding`] |
+//! | HLO | `[2,4]<=[8]`, `{{0,1},{2,3}}`, `mesh['x'=2,'y'=4] {'y'}` | [`ReplicaGroups`] |
+//!
+//! Compilers number tiles, and name axes of meshes of their own. [`HloSharding::to_named`] and
+//! [`ReplicaGroups::axes_of`] find the axes of the program's mesh in that.
+//!
 //! # Example
 //!
 //! ```

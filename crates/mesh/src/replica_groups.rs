@@ -296,7 +296,7 @@ mod tests {
                 "[8]<=[8]",
                 "[2,4]<=[9]",
                 "[0,4]<=[0]",
-                "mesh['x'=8] {'y'}",
+                "mesh['axis_0'=8] {'axis0'}",
                 "mesh['x'=8] {'x','x'}",
                 "mesh['x'=8] {'x':(2)8}",
                 "mesh['x'=8]",
@@ -314,7 +314,7 @@ mod tests {
                 error: replica groups "[8]<=[8]": expected the number and the size of the groups before it at byte 3, found '<'
                 error: the tiles or groups take 8 devices, but 9 are listed or counted
                 error: sizes [0]: a size is at least 1
-                error: axis y is not in mesh x=8
+                error: axis axis0 is not in mesh axis_0=8; did you mean axis_0?
                 error: axis x is used twice, in parts that overlap or do not fit side by side
                 error: "x":(2)8 is no sub-axis: (m)k needs m at least 1, k at least 2, and an axis size that m·k divides
                 error: replica groups "mesh['x'=8]": expected '{' at byte 11, found the end

@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::axis::nearest;
+use crate::axis::hint;
 use crate::{AbstractMesh, AxisName, Mesh, PartitionSpec};
 
 /// How an array is laid out over a mesh: a [`PartitionSpec`] whose axes are all there, each used once.
@@ -99,16 +99,6 @@ pub enum ShardingError {
         /// The global shape.
         shape: Vec<usize>,
     },
-}
-
-/// What to write instead of an axis that the mesh lacks.
-fn hint(axis: &AxisName, mesh: &AbstractMesh) -> String {
-    let n_axes = mesh.axes().len();
-    match nearest(axis.as_str(), mesh.axis_names()) {
-        _ if axis.number().is_some() && n_axes > 0 => format!("; its axes are numbered 0 to {}", n_axes - 1),
-        Some(name) => format!("; did you mean {name}?"),
-        None => String::new(),
-    }
 }
 
 impl NamedSharding {

@@ -1,5 +1,6 @@
 //! What the grammars of Shardy and HLO have in common: a scanner that says where a text goes wrong.
 
+use crate::axis::hint;
 use crate::{AbstractMesh, AxisName, Mesh, MeshError};
 
 /// A text may speak of at most so many devices: a few characters can name more than memory holds.
@@ -64,7 +65,7 @@ pub enum TextError {
         n_dims: usize,
     },
     /// An axis is named that the mesh of the text lacks.
-    #[error("axis {axis} is not in mesh {mesh}")]
+    #[error("axis {axis} is not in mesh {mesh}{}", hint(axis, mesh))]
     UnknownAxis {
         /// The axis.
         axis: AxisName,
