@@ -84,22 +84,21 @@ impl DimAxes {
     }
 }
 
-/// Reads `, replicated={"x"}` and its like up to what is no comma; each word comes at most once. The lists are
-/// in the order of `words`.
-pub(crate) fn scan_clauses<const N: usize>(
+/// Reads lists like `, replicated={"x"}`, each at most once, as long as a comma comes. They are returned in the
+/// order of `words`, which an error calls `expected`.
+pub(crate) fn scan_lists<const N: usize>(
     scanner: &mut Scanner<'_>,
     words: [&str; N],
+    expected: &'static str,
 ) -> Result<[Vec<AxisRef>; N], TextError> {
-    let mut clauses = [const { None }; N];
+    let mut lists = [const { None }; N];
     while scanner.eats(",") {
-        let word = words.iter().position(|word| scanner.eats(word)).filter(|&word| clauses[word].is_none());
-        let Some(word) = word else {
-            return Err(scanner.unexpected("one of replicated=, unreduced= and manual=, each once"));
-        };
+        let word = words.iter().position(|word| scanner.eats(word)).filter(|&word| lists[word].is_none());
+        let word = word.ok_or_else(|| scanner.unexpected(expected))?;
         scanner.expect("=", "'='")?;
-        clauses[word] = Some(AxisRef::scan_list(scanner)?);
+        lists[word] = Some(AxisRef::scan_list(scanner)?);
     }
-    Ok(clauses.map(Option::unwrap_or_default))
+    Ok(lists.map(Option::unwrap_or_default))
 }
 
 /// A mesh whose axes are cut such that each of some references is a run of whole parts.

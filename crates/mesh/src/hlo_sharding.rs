@@ -23,7 +23,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::axis_ref::{AxisRef, DimAxes, Parts, Quoted, scan_clauses};
+use crate::axis_ref::{AxisRef, DimAxes, Parts, Quoted, scan_lists};
 use crate::device_order::DeviceOrder;
 use crate::sdy::scan_axes;
 use crate::text::{Scanner, TextError, device_count, join, mesh_of};
@@ -341,7 +341,9 @@ fn scan_named(scanner: &mut Scanner<'_>) -> Result<HloSharding, TextError> {
         return scan_word(scanner);
     }
     let dims = scanner.list("]", DimAxes::scan)?;
-    let [replicated, unreduced, manual] = scan_clauses(scanner, ["replicated", "unreduced", "manual"])?;
+    let words = ["replicated", "unreduced", "manual"];
+    let [replicated, unreduced, manual] =
+        scan_lists(scanner, words, "replicated=, unreduced= or manual=, each once")?;
     let sharding = MeshSharding { mesh, dims, replicated, unreduced, manual };
     sharding.parts()?;
     Ok(HloSharding::Named(sharding))

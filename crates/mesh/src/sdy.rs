@@ -12,7 +12,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::axis_ref::{AxisRef, DimAxes, Quoted, scan_clauses};
+use crate::axis_ref::{AxisRef, DimAxes, Quoted, scan_lists};
 use crate::text::{Scanner, TextError, join, mesh_of};
 use crate::{AbstractMesh, Mesh, NamedSharding};
 
@@ -137,7 +137,8 @@ impl FromStr for SdySharding {
             let priority = if scanner.eats("p") { Some(scanner.number()?) } else { None };
             Ok(SdyDim { axes, priority })
         })?;
-        let [replicated, unreduced] = scan_clauses(&mut scanner, ["replicated", "unreduced"])?;
+        let [replicated, unreduced] =
+            scan_lists(&mut scanner, ["replicated", "unreduced"], "replicated= or unreduced=, each once")?;
         scanner.expect(">", "'>'")?;
         scanner.end()?;
         Ok(Self { mesh_name, dims, replicated, unreduced })
@@ -372,8 +373,8 @@ mod tests {
                 error: "a":(1)1 is no sub-axis: (m)k needs m at least 1, k at least 2, and an axis size that m·k divides
                 error: sdy sharding "<@mesh, [{\"a\":2}]>": expected '(' at byte 14, found '2'
                 error: sdy sharding "<@mesh, [{}p]>": expected a number at byte 12, found ']'
-                error: sdy sharding "<@mesh, [], replicated={\"a\"}, replicated={\"b\"}>": expected one of replicated=, unreduced= and manual=, each once at byte 40, found '='
-                error: sdy sharding "<@mesh, [], manual={\"a\"}>": expected one of replicated=, unreduced= and manual=, each once at byte 12, found 'm'
+                error: sdy sharding "<@mesh, [], replicated={\"a\"}, replicated={\"b\"}>": expected replicated= or unreduced=, each once at byte 40, found '='
+                error: sdy sharding "<@mesh, [], manual={\"a\"}>": expected replicated= or unreduced=, each once at byte 12, found 'm'
                 error: sdy sharding "<@mesh, []": expected '>' at byte 10, found the end
             "#]],
         );

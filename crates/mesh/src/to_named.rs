@@ -5,7 +5,7 @@
 //! longer than 1 have one stride.
 
 use crate::axis_ref::{AxisRef, Parts, Quoted};
-use crate::hlo_sharding::{HloSharding, MeshSharding, Subgroup, TileSharding};
+use crate::hlo_sharding::{HloSharding, Subgroup, TileSharding};
 use crate::sdy::SdySharding;
 use crate::text::clip;
 use crate::{AbstractMesh, AxisName, NamedSharding, PartitionSpec, ReplicaGroups, ShardingError, TextError};
@@ -111,7 +111,7 @@ impl HloSharding {
             Self::Unknown => not_tiles("left to the compiler"),
             Self::Tiled(tiles) => self.axes_of_tiles(tiles, mesh, rank),
             Self::Named(sharding) => {
-                if let Some(dim) = MeshSharding::open_dim(sharding) {
+                if let Some(dim) = sharding.open_dim() {
                     return Err(AxesError::OpenDim { dim });
                 }
                 self.axes_of_tiles(&sharding.tiled()?, mesh, rank)
@@ -150,11 +150,14 @@ impl HloSharding {
             }
         };
         let named = NamedSharding::new(mesh, spec)?;
-        match named.hlo_sharding() {
-            Self::Tiled(same) if sorted_groups(&same) == groups => Ok(named),
-            Self::Replicated if groups.len() == 1 => Ok(named),
-            _ => Err(AxesError::Devices { sharding: text(), mesh: mesh.clone() }),
+        let holders = match named.hlo_sharding() {
+            Self::Tiled(same) => sorted_groups(&same),
+            _ => vec![(0..devices).collect()],
+        };
+        if holders != groups {
+            return Err(AxesError::Devices { sharding: text(), mesh: mesh.clone() });
         }
+        Ok(named)
     }
 }
 
@@ -234,18 +237,17 @@ impl ReplicaGroups {
     ///
     /// The groups are of another number of devices, or each is not all devices along some axes.
     pub fn axes_of(&self, mesh: &AbstractMesh) -> Result<Vec<AxisName>, AxesError> {
-        let mut groups = self.groups();
-        if groups.is_empty() {
-            groups.push((0..mesh.size()).collect());
-        }
+        let axes = mesh.axes().iter().enumerate().filter(|(_, (_, size))| *size > 1);
+        let axes = axes.map(|(axis_idx, (name, size))| (name, *size, mesh.stride(axis_idx)));
+        let groups = self.groups();
+        let Some(first) = groups.first() else {
+            return Ok(axes.map(|(name, ..)| name.clone()).collect());
+        };
         let devices = groups.iter().map(Vec::len).sum();
         if devices != mesh.size() {
             return Err(AxesError::DeviceCount { devices, mesh: mesh.clone() });
         }
-        let axes = mesh.axes().iter().enumerate().filter(|(_, (_, size))| *size > 1);
-        let axes = axes.map(|(axis_idx, (name, size))| (name, *size, mesh.stride(axis_idx)));
         let along = |device: usize, (_, size, stride): (&AxisName, usize, usize)| device / stride % size;
-        let first = &groups[0];
         let (varying, fixed): (Vec<_>, Vec<_>) =
             axes.partition(|axis| first.iter().any(|&device| along(device, *axis) != along(first[0], *axis)));
         let extent: usize = varying.iter().map(|(_, size, _)| size).product();

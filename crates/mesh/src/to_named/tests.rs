@@ -88,6 +88,7 @@ fn what_no_axes_give_is_an_error() {
             "{devices=[2,4]7,6,5,4,3,2,1,0}",
             "{devices=[2,4]0,1,2,3,4,5,7,6}",
             "{devices=[2,4]0,1,2,3,4,5,6,100}",
+            "{devices=[1,1,8]0,1,2,3,4,5,6,8 last_tile_dim_replicate}",
             "{devices=[2,1,4]<=[8] last_tile_dims={manual}}",
             "{mesh['fsdp'=8], [{'fsdp':(1)2, ?}, {}]}",
             "{mesh['data'=2,'fsdp'=4], [{'data'}, {}], unreduced={'fsdp'}}",
@@ -115,6 +116,8 @@ fn what_no_axes_give_is_an_error() {
               error: no axes of mesh data=2, fsdp=4 put the tiles of {devices=[2,4]0,1,2,3,4,5,7,6} on these devices
             {devices=[2,4]0,1,2,3,4,5,6,100}
               error: no axes of mesh data=2, fsdp=4 put the tiles of {devices=[2,4]0,1,2,3,4,5,6,100} on these devices
+            {devices=[1,1,8]0,1,2,3,4,5,6,8 last_tile_dim_replicate}
+              error: no axes of mesh data=2, fsdp=4 put the tiles of {devices=[1,1,8]0,1,2,3,4,5,6,8 last_tile_dim_replicate} on these devices
             {devices=[2,1,4]<=[8] last_tile_dims={manual}}
               error: not representable: the sharding {devices=[2,1,4]<=[8] last_tile_dims={manual}} is partly manual
             {mesh['fsdp'=8], [{'fsdp':(1)2, ?}, {}]}
