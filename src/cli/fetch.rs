@@ -23,10 +23,13 @@ pub(super) fn named_plugin(name: Option<&OsString>, global: &GlobalArgs) -> Resu
         plugin: name.cloned(),
         network: if global.offline { Network::Offline } else { Network::Allowed },
     };
+    let environment = Environment::from_process();
+    let found = plugins::discover(&request, PinnedPlugins::embedded(), &environment)?;
+    if global.verbosity() == Verbosity::Verbose {
+        found.others.iter().for_each(|other| console::note(format!("not used: {other}")));
+    }
     let mut progress = FetchProgress::new(global.verbosity());
-    let pins = PinnedPlugins::embedded();
-    let resolved =
-        plugins::resolve(&request, pins, &Environment::from_process(), &mut |event| progress.event(event));
+    let resolved = found.obtain(request.network, &environment, &mut |event| progress.event(event));
     progress.end();
     Ok(resolved?)
 }
@@ -66,6 +69,12 @@ impl FetchProgress {
     fn start(&mut self, pin: &PinnedPlugin) {
         let size = Bytes(pin.wheel_bytes);
         console::note(format!("fetching plugin {}: {} {}, {size}", pin.name, pin.package, pin.version));
+        if pin.is_proprietary() {
+            console::note(format!(
+                "note: you fetch it from its vendor, under its vendor's terms ({}); Shardwright does not distribute it",
+                pin.licence
+            ));
+        }
         self.sizes = Some((pin.wheel_bytes, pin.file_bytes));
         if console::is_watched() {
             self.bar = bar("download", pin.wheel_bytes);

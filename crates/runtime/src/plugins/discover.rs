@@ -104,7 +104,8 @@ impl Discovery {
 fn candidates(pins: &PinnedPlugins, environment: &Environment) -> Result<Vec<Candidate>, PluginError> {
     let mut found = variables::candidates(environment)?;
     found.extend(installed::candidates(pins, environment));
-    found.extend(pins.defaults().map(|pin| Candidate::pinned(pin, cached(pin, environment), Origin::Default)));
+    found
+        .extend(pins.defaults().map(|pin| Candidate::pinned(pin, cached(pin, environment), Origin::Default)));
     Ok(found)
 }
 

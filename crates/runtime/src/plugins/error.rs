@@ -263,9 +263,8 @@ impl fmt::Display for DownloadFailure {
 pub(super) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a String> {
     // `tpu` is the end of `libtpu`, and yet nearer to `cpu` by its letters.
     let is_part = |name: &str| given.len() >= 3 && name.contains(given);
-    let likeness =
-        |name: &&String| if is_part(name) { 1.0 } else { strsim::jaro_winkler(given, name) };
-    known.filter(|name| likeness(name) > 0.7).max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+    let likeness = |name: &&String| if is_part(name) { 1.0 } else { strsim::jaro_winkler(given, name) };
+    known.filter(|name| likeness(name) > 0.75).max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
 }
 
 fn did_you_mean(nearest: &Option<String>) -> String {

@@ -215,7 +215,11 @@ impl<'a> WheelTags<'a> {
     fn of(wheel: &'a str) -> Option<Self> {
         let mut parts = wheel.strip_suffix(".whl")?.rsplit('-');
         let (platform, abi, python) = (parts.next()?, parts.next()?, parts.next()?);
-        (parts.count() >= 2 && python.len() > 2 && python.is_ascii()).then_some(Self { python, abi, platform })
+        (parts.count() >= 2 && python.len() > 2 && python.is_ascii()).then_some(Self {
+            python,
+            abi,
+            platform,
+        })
     }
 
     /// The implementation and the version of Python, as pip's flags want them: `cp` and `3.11` of `cp311`.

@@ -31,7 +31,9 @@ fn prefixes(environment: &Environment) -> Vec<PathBuf> {
     let user_base = non_empty(&environment.python_user_base).map(PathBuf::from);
     prefixes.extend(user_base.or_else(|| Some(environment.home()?.join(".local"))));
     prefixes.extend(of_python(&environment.python()));
-    for folder in environment.path.iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute()) {
+    for folder in
+        environment.path.iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute())
+    {
         for name in ["python3", "python"] {
             prefixes.extend(of_python(&folder.join(name)));
         }

@@ -51,7 +51,8 @@ fn is_of_another_vendor(root: &Path, group: &Path) -> bool {
 /// # Errors
 /// [`PluginErrorKind::NoTpu`](super::PluginErrorKind::NoTpu), which says what to set.
 pub fn check_before_loading(plugin: &Path, environment: &Environment) -> Result<(), PluginError> {
-    let can_load = !environment.tpu_devices.is_empty() || non_empty(&environment.tpu_skip_mds_query).is_some();
+    let can_load =
+        !environment.tpu_devices.is_empty() || non_empty(&environment.tpu_skip_mds_query).is_some();
     if can_load || !is_tpu_library(plugin) {
         return Ok(());
     }

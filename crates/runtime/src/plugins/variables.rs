@@ -44,7 +44,8 @@ fn names_and_paths(text: &OsStr, environment: &Environment) -> Result<Vec<Candid
 
 fn name_and_path(entry: &str, environment: &Environment) -> Result<Candidate, PluginError> {
     let wrong = |reason: String| Repr::NamesAndPaths { entry: entry.to_owned(), reason };
-    let Some((name, path)) = entry.split_once(':').filter(|(name, path)| !name.is_empty() && !path.is_empty())
+    let Some((name, path)) =
+        entry.split_once(':').filter(|(name, path)| !name.is_empty() && !path.is_empty())
     else {
         return Err(wrong("expected name:path, such as tpu:/usr/lib/libtpu.so".to_owned()).into());
     };

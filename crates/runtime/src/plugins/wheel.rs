@@ -56,7 +56,8 @@ fn unpack_papers(
 }
 
 fn is_paper(pin: &PinnedPlugin, name: &Path) -> bool {
-    let is_dist_info = name.iter().next().is_some_and(|first| first.to_string_lossy().ends_with(".dist-info"));
+    let is_dist_info =
+        name.iter().next().is_some_and(|first| first.to_string_lossy().ends_with(".dist-info"));
     let title = name.file_name().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
     let is_licence = title.contains("LICENSE") || title.contains("LICENCE") || title.contains("NOTICE");
     is_dist_info || (is_licence && name.parent() == Path::new(&pin.file).parent())
