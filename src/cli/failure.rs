@@ -79,7 +79,7 @@ impl From<PluginError> for Failure {
                 Some("`shardwright plugins` lists the plugins that are known by a name")
             }
             PluginErrorKind::NoPluginForDevice | PluginErrorKind::NamesAndPaths => {
-                Some("`shardwright doctor` lists the plugins that were found, and the variables that count")
+                Some("`shardwright doctor` lists the variables that have an effect")
             }
             PluginErrorKind::DigestMismatch => {
                 Some("`shardwright plugins verify` checks all plugins in the cache")

@@ -5,31 +5,45 @@ use std::ffi::OsString;
 use indicatif::{ProgressBar, ProgressStyle};
 use shardwright_partition::Bytes;
 use shardwright_runtime::plugins::{
-    self, Environment, FetchEvent, Network, PinnedPlugin, PinnedPlugins, ResolvedPlugin,
+    self, Discovery, Environment, FetchEvent, Network, PinnedPlugin, PinnedPlugins, PluginRequest,
+    ResolvedPlugin,
 };
 
 use super::args::GlobalArgs;
 use super::console::{self, Verbosity};
 use super::failure::Failure;
 
-/// The plugin that the flags, the environment or the default name.
+/// The plugin that the flags, the environment or the machine call for, to be loaded.
 pub(super) fn plugin(global: &GlobalArgs) -> Result<ResolvedPlugin, Failure> {
-    named_plugin(global.plugin.as_ref(), global)
-}
-
-/// The plugin of this name or path, else the one of the environment or the default.
-pub(super) fn named_plugin(name: Option<&OsString>, global: &GlobalArgs) -> Result<ResolvedPlugin, Failure> {
-    let request = plugins::PluginRequest {
-        plugin: name.cloned(),
-        network: if global.offline { Network::Offline } else { Network::Allowed },
-    };
     let environment = Environment::from_process();
-    let found = plugins::discover(&request, PinnedPlugins::embedded(), &environment)?;
+    let found = find(global.plugin.as_ref(), &environment)?;
+    // Before it is fetched, for that takes a while.
+    plugins::check_before_loading(found.winner.library(), &environment)?;
     if global.verbosity() == Verbosity::Verbose {
         found.others.iter().for_each(|other| console::note(format!("not used: {other}")));
     }
+    obtain(&found, global, &environment)
+}
+
+/// The plugin of this name or path, else the one that would be loaded, which need not be possible on this machine.
+pub(super) fn named_plugin(name: Option<&OsString>, global: &GlobalArgs) -> Result<ResolvedPlugin, Failure> {
+    let environment = Environment::from_process();
+    obtain(&find(name, &environment)?, global, &environment)
+}
+
+fn find(plugin: Option<&OsString>, environment: &Environment) -> Result<Discovery, Failure> {
+    let request = PluginRequest { plugin: plugin.cloned(), ..PluginRequest::default() };
+    Ok(plugins::discover(&request, PinnedPlugins::embedded(), environment)?)
+}
+
+fn obtain(
+    found: &Discovery,
+    global: &GlobalArgs,
+    environment: &Environment,
+) -> Result<ResolvedPlugin, Failure> {
+    let network = if global.offline { Network::Offline } else { Network::Allowed };
     let mut progress = FetchProgress::new(global.verbosity());
-    let resolved = found.obtain(request.network, &environment, &mut |event| progress.event(event));
+    let resolved = found.obtain(network, environment, &mut |event| progress.event(event));
     progress.end();
     Ok(resolved?)
 }

@@ -478,7 +478,7 @@ fn each_rule_comes_before_those_below_it() {
         $/4.so (by PJRT_NAMES_AND_LIBRARY_PATHS)
         $/5.so (by PJRT_PLUGIN_LIBRARY_PATH)
         $/v/lib/python3.11/site-packages/libtpu/libtpu.so (as an installed Python package)
-        libtpu, not fetched yet (libtpu: libtpu 1.0, by default)
+        $/home/.cache/shardwright/plugins/libtpu-1.0/0000000000000000/libtpu.so (libtpu: libtpu 1.0, by default)
     "#]]
     .assert_eq(&(0..rules.len()).map(|first| winner(&rules[first..])).collect::<String>());
     expect![[r#"
@@ -487,6 +487,7 @@ fn each_rule_comes_before_those_below_it() {
         not $/4.so (by PJRT_NAMES_AND_LIBRARY_PATHS): another comes first
         not $/5.so (by PJRT_PLUGIN_LIBRARY_PATH): another comes first
         not $/v/lib/python3.11/site-packages/libtpu/libtpu.so (as an installed Python package): another comes first
+        not $/home/.cache/shardwright/plugins/libtpu-1.0/0000000000000000/libtpu.so (libtpu: libtpu 1.0, by default): another comes first
     "#]].assert_eq(&Machine::new(&format!("a TPU\n{}", rules.join("\n"))).found());
 }
 

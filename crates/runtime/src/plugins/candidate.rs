@@ -110,6 +110,13 @@ impl Candidate {
         }
     }
 
+    /// Its file, or where there is none yet the one that is fetched, as its wheel has it: the name says whether it is the
+    /// TPU's, for [`check_before_loading`](super::check_before_loading).
+    pub fn library(&self) -> &Path {
+        let fetched = self.pinned.as_ref().map_or("", |pin| pin.file.as_str());
+        self.path.as_deref().unwrap_or(Path::new(fetched))
+    }
+
     /// Whether it is for this kind of device. A library whose name says nothing else is for the device that its name
     /// contains.
     pub(super) fn is_for(&self, device: &DeviceType) -> bool {

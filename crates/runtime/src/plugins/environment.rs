@@ -70,8 +70,8 @@ impl Environment {
         non_empty(&self.plugin)
     }
 
-    /// The cache folder by the rules above; `None` when no variable gives one.
-    pub(super) fn cache_folder(&self) -> Option<PathBuf> {
+    /// The cache folder by the rules above; `None` when no variable gives one. It need not exist.
+    pub fn cache_folder(&self) -> Option<PathBuf> {
         if let Some(folder) = non_empty(&self.cache_dir) {
             return Some(absolute(self.expand_home(Path::new(folder))?));
         }
