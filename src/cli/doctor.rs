@@ -34,7 +34,7 @@ pub(super) fn run(global: &GlobalArgs, arguments: &DoctorArgs) -> Result<(), Fai
     let limit = Duration::from_secs(arguments.timeout);
     let (mut checks, facts) = plugin::checks(&found, &environment, cpu_devices, limit);
     checks.extend(cache::checks(&environment));
-    let is_tpu = found.as_ref().is_ok_and(|found| plugin::is_for_tpu(&found.winner));
+    let is_tpu = found.as_ref().is_ok_and(|found| plugin::is_for_tpu(found.winner()));
     checks.extend(machine::checks(&environment, is_tpu, facts.devices.map(|_| cpu_devices)));
     checks.extend(variables::checks());
 

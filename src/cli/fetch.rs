@@ -18,9 +18,9 @@ pub(super) fn plugin(global: &GlobalArgs) -> Result<ResolvedPlugin, Failure> {
     let environment = Environment::from_process();
     let found = find(global.plugin.as_ref(), &environment)?;
     // Before it is fetched, for that takes a while.
-    plugins::check_before_loading(found.winner.library(), &environment)?;
+    plugins::check_before_loading(found.winner().library(), &environment)?;
     if global.verbosity() == Verbosity::Verbose {
-        found.others.iter().for_each(|other| console::note(format!("not used: {other}")));
+        found.others().iter().for_each(|other| console::note(format!("not used: {other}")));
     }
     obtain(&found, global, &environment)
 }

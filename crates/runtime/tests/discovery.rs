@@ -60,8 +60,7 @@ impl Machine {
     /// at `;`. `$` stands for the root folder.
     fn new(text: &str) -> Machine {
         let root = tempfile::tempdir().unwrap();
-        let environment =
-            Environment { home: Some(root.path().join("home").into()), ..Environment::default() };
+        let environment = Environment { home: Some(root.path().join("me").into()), ..Environment::default() };
         let mut machine = Machine { root, environment, request: PluginRequest::default() };
         text.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| machine.add(line));
         machine
@@ -112,8 +111,8 @@ impl Machine {
     fn found(&self) -> String {
         let text = match discover(&self.request, &pins(), &self.environment) {
             Ok(found) => {
-                let others = found.others.iter().map(|other| format!("not {other}\n"));
-                format!("{}\n{}", found.winner, others.collect::<String>())
+                let others = found.others().iter().map(|other| format!("not {other}\n"));
+                format!("{}\n{}", found.winner(), others.collect::<String>())
             }
             Err(error) => format!("error: {error}\n"),
         };
@@ -151,11 +150,11 @@ fn a_bare_machine_fetches_the_default() {
 
 #[test]
 fn a_cached_default_is_used() {
-    let cached = "home/.cache/shardwright/plugins/cpu-1.0/0000000000000000/cpu.so";
+    let cached = "me/.cache/shardwright/plugins/cpu-1.0/0000000000000000/cpu.so";
     check(
         cached,
         expect![[r#"
-        $/home/.cache/shardwright/plugins/cpu-1.0/0000000000000000/cpu.so (cpu: cpu 1.0, by default)
+        $/me/.cache/shardwright/plugins/cpu-1.0/0000000000000000/cpu.so (cpu: cpu 1.0, by default)
     "#]],
     );
     check(
@@ -210,6 +209,7 @@ fn installed_plugins_for_other_devices_wait_to_be_asked_for() {
         VIRTUAL_ENV=$/venv
         venv/lib/python3.12/site-packages/jax_plugins/xla_cuda12/xla_cuda_plugin.so
         venv/lib/python3.12/site-packages/jax_plugins/xla_cuda12/__init__.py
+        venv/lib/python3.12/site-packages/jax_plugins/a/pjrt_cpu_plugin.so
         venv/lib/python3.12/site-packages/jax_plugins/pjrt_plugin_tt/pjrt_plugin_tt.so";
     check(
         installed,
@@ -308,8 +308,8 @@ fn a_device_without_a_plugin_is_an_error_that_lists_those_with_one() {
     check(
         "PJRT_DEVICE=tpuu\nPJRT_NAMES_AND_LIBRARY_PATHS=mine:/m.so",
         expect![[r#"
-        error: there is no plugin for PJRT_DEVICE=tpuu: did you mean TPU?; there are plugins for CPU, MINE, TPU; for another device name its plugin with --plugin PATH or PJRT_NAMES_AND_LIBRARY_PATHS=tpuu:PATH
-    "#]],
+            error: there is no plugin for PJRT_DEVICE=TPUU: did you mean TPU?; there are plugins for CPU, MINE, TPU; for another device name its plugin with --plugin PATH or PJRT_NAMES_AND_LIBRARY_PATHS=tpuu:PATH
+        "#]],
     );
 }
 
@@ -414,9 +414,9 @@ fn names_and_paths_that_are_wrong_are_errors_where_they_count() {
 #[test]
 fn the_plugin_library_path_is_files_and_folders() {
     check(
-        "PJRT_PLUGIN_LIBRARY_PATH=~/my plugin.so\nhome/my plugin.so",
+        "PJRT_PLUGIN_LIBRARY_PATH=~/my plugin.so\nme/my plugin.so",
         expect![[r#"
-        $/home/my plugin.so (by PJRT_PLUGIN_LIBRARY_PATH)
+        $/me/my plugin.so (by PJRT_PLUGIN_LIBRARY_PATH)
     "#]],
     );
     let folders = "
@@ -465,7 +465,7 @@ fn each_rule_comes_before_those_below_it() {
         "PJRT_NAMES_AND_LIBRARY_PATHS=mine:$/4.so\n4.so",
         "PJRT_PLUGIN_LIBRARY_PATH=$/5.so\n5.so",
         "VIRTUAL_ENV=$/v\nv/lib/python3.11/site-packages/libtpu/libtpu.so",
-        "home/.cache/shardwright/plugins/libtpu-1.0/0000000000000000/libtpu.so: pinned",
+        "me/.cache/shardwright/plugins/libtpu-1.0/0000000000000000/libtpu.so: pinned",
     ];
     let winner = |rules: &[&str]| {
         let found = Machine::new(&format!("a TPU\n{}", rules.join("\n"))).found();
@@ -478,7 +478,7 @@ fn each_rule_comes_before_those_below_it() {
         $/4.so (by PJRT_NAMES_AND_LIBRARY_PATHS)
         $/5.so (by PJRT_PLUGIN_LIBRARY_PATH)
         $/v/lib/python3.11/site-packages/libtpu/libtpu.so (as an installed Python package)
-        $/home/.cache/shardwright/plugins/libtpu-1.0/0000000000000000/libtpu.so (libtpu: libtpu 1.0, by default)
+        $/me/.cache/shardwright/plugins/libtpu-1.0/0000000000000000/libtpu.so (libtpu: libtpu 1.0, by default)
     "#]]
     .assert_eq(&(0..rules.len()).map(|first| winner(&rules[first..])).collect::<String>());
     expect![[r#"
@@ -487,7 +487,7 @@ fn each_rule_comes_before_those_below_it() {
         not $/4.so (by PJRT_NAMES_AND_LIBRARY_PATHS): another comes first
         not $/5.so (by PJRT_PLUGIN_LIBRARY_PATH): another comes first
         not $/v/lib/python3.11/site-packages/libtpu/libtpu.so (as an installed Python package): another comes first
-        not $/home/.cache/shardwright/plugins/libtpu-1.0/0000000000000000/libtpu.so (libtpu: libtpu 1.0, by default): another comes first
+        not $/me/.cache/shardwright/plugins/libtpu-1.0/0000000000000000/libtpu.so (libtpu: libtpu 1.0, by default): another comes first
     "#]].assert_eq(&Machine::new(&format!("a TPU\n{}", rules.join("\n"))).found());
 }
 
@@ -504,7 +504,7 @@ fn packages_are_found_by_environment_user_and_path() {
     check("v/lib/python3.11/site-packages", "VIRTUAL_ENV=$/v");
     check("v/lib64/python3.13/site-packages", "VIRTUAL_ENV=$/v");
     check("c/lib/python3.12/site-packages", "CONDA_PREFIX=$/c");
-    check("home/.local/lib/python3.11/site-packages", "");
+    check("me/.local/lib/python3.11/site-packages", "");
     check("u/lib/python3.11/site-packages", "PYTHONUSERBASE=$/u");
     check("p/lib/python3.11/site-packages", "SHARDWRIGHT_PYTHON=$/p/bin/python3\np/bin/python3");
     // Debian's, of a Python behind a link.

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The library's lock file, wherever its temporary files are.
-pub(super) const LOCK_FILE: &str = "/tmp/libtpu_lockfile";
+/// The library's lock file. It lies in this folder whatever `TMPDIR` says.
+pub(super) fn lock_file() -> PathBuf {
+    Path::new("/tmp").join("libtpu_lockfile")
+}
 
 /// A process that holds the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]

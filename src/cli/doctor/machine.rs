@@ -6,7 +6,7 @@ use rustix::process::{Resource, getrlimit};
 use shardwright_runtime::plugins::Environment;
 
 use super::check::Check;
-use super::lock::{Holder, LOCK_FILE, holder};
+use super::lock::{Holder, holder, lock_file};
 
 const MACHINE: &str = "machine";
 
@@ -19,7 +19,7 @@ const FEW_FILES: u64 = 256;
 /// What is said of the machine; `cpu_devices` are the virtual devices of a plugin that has been opened.
 pub(super) fn checks(environment: &Environment, is_tpu: bool, cpu_devices: Option<usize>) -> Vec<Check> {
     let mut checks = vec![cores(if is_tpu { None } else { cpu_devices }), open_files(), tpus(environment)];
-    checks.extend(lock(holder(Path::new(LOCK_FILE), Path::new("/proc")), is_tpu));
+    checks.extend(lock(holder(&lock_file(), Path::new("/proc")), is_tpu));
     checks
 }
 
@@ -59,7 +59,7 @@ fn tpus(environment: &Environment) -> Check {
 fn lock(holder: Option<Holder>, is_tpu: bool) -> Option<Check> {
     let Holder { pid, name } = holder?;
     let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
-    let text = format!("{LOCK_FILE} is held by process {pid}{name}");
+    let text = format!("{} is held by process {pid}{name}", lock_file().display());
     Some(match is_tpu {
         true => Check::warning(
             MACHINE,
@@ -82,7 +82,7 @@ mod tests {
         let holder = |name: Option<&str>| Some(Holder { pid: 7, name: name.map(str::to_owned) });
         let check = lock(holder(Some("python3")), true).unwrap();
         assert_eq!(check.status, Status::Warning);
-        assert_eq!(check.text, "/tmp/libtpu_lockfile is held by process 7 (python3)");
+        assert!(check.text.ends_with("libtpu_lockfile is held by process 7 (python3)"), "{}", check.text);
         assert_eq!(lock(holder(None), false).unwrap().status, Status::Ok);
         assert_eq!(lock(None, true), None);
     }

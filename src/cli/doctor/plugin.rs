@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use shardwright_partition::Bytes;
-use shardwright_runtime::plugins::{self, Candidate, Discovery, Environment, PluginError};
+use shardwright_runtime::plugins::{
+    self, Candidate, DeviceType, Discovery, Environment, Platform, PluginError,
+};
 
 use super::check::Check;
 use super::probe::{self, DeviceFacts, End, Loaded, Opened, Probe, Step};
@@ -31,7 +33,7 @@ pub(super) struct Facts {
 }
 
 pub(super) fn is_for_tpu(candidate: &Candidate) -> bool {
-    candidate.device.as_ref().is_some_and(|device| device.to_string() == "TPU")
+    candidate.device.as_ref().is_some_and(DeviceType::is_tpu)
 }
 
 /// Finds out everything about the plugin; a child may take `limit` to load it.
@@ -46,7 +48,7 @@ pub(super) fn checks(
         Ok(found) => found,
         Err(error) => return (vec![Check::problem(PLUGIN, "file", chain(error), "")], facts),
     };
-    let winner = &found.winner;
+    let winner = found.winner();
     facts.name = Some(winner.name.clone());
     facts.chosen = Some(winner.origin.to_string());
     facts.package = winner.package.clone();
@@ -55,7 +57,7 @@ pub(super) fn checks(
     }
 
     let mut checks = vec![file(winner)];
-    checks.extend(found.others.iter().map(|other| Check::ok(PLUGIN, "not used", other)));
+    checks.extend(found.others().iter().map(|other| Check::ok(PLUGIN, "not used", other)));
     if let Some(path) = &winner.path {
         facts.path = Some(path.display().to_string());
         checks.push(digest(winner, path));
@@ -89,7 +91,14 @@ impl Facts {
 }
 
 fn file(winner: &Candidate) -> Check {
+    let here = Platform::current();
     match (&winner.path, &winner.pinned) {
+        (None, Some(pin)) if pin.platform != here => Check::problem(
+            PLUGIN,
+            "file",
+            format!("{} is built for {}, this machine is {here}", pin.name, pin.platform),
+            "use a plugin that is built for it, with --plugin PATH",
+        ),
         (None, Some(pin)) => Check::warning(
             PLUGIN,
             "file",

@@ -28,12 +28,13 @@ impl DeviceType {
         Self(text.to_ascii_lowercase())
     }
 
-    pub(super) fn cpu() -> Self {
-        Self("cpu".to_owned())
-    }
-
     pub(super) fn tpu() -> Self {
         Self("tpu".to_owned())
+    }
+
+    /// Whether it is the TPU.
+    pub fn is_tpu(&self) -> bool {
+        *self == Self::tpu()
     }
 
     /// What a library of this name, or in a folder of this name, is for, as far as the names tell.

@@ -1,7 +1,6 @@
 //! Which plugin is used, and why the others are not: the rules of the [module documentation](super).
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -16,12 +15,9 @@ use super::{installed, variables};
 
 /// The plugin to use, and those that were found and are not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Discovery {
-    /// The plugin to use. Where its path is known, a regular file is there.
-    pub winner: Candidate,
-    /// The others, in the order of the rules that name them.
-    pub others: Vec<Other>,
+    winner: Candidate,
+    others: Vec<Other>,
 }
 
 /// A plugin that is not used. Its `Display` is a line that says why.
@@ -86,6 +82,16 @@ impl Discovery {
         Self { winner, others }
     }
 
+    /// The plugin to use. Where its path is known, a regular file was there.
+    pub fn winner(&self) -> &Candidate {
+        &self.winner
+    }
+
+    /// Those that are on this machine and not used, in the order of the rules that name them.
+    pub fn others(&self) -> &[Other] {
+        &self.others
+    }
+
     /// The plugin as a file: fetched, if it is pinned and not on this machine. `progress` hears about a fetch.
     ///
     /// # Errors
@@ -113,50 +119,70 @@ fn cached(pin: &PinnedPlugin, environment: &Environment) -> Option<PathBuf> {
     PluginFolder::of(pin, environment).ok()?.locate()
 }
 
+/// The kind of device that a plugin is looked for.
+enum Wanted {
+    /// What `PJRT_DEVICE` says.
+    Asked(DeviceType),
+    /// What this machine is meant for, as far as nobody says otherwise.
+    Usual(DeviceType),
+}
+
 /// The first candidate that nothing speaks against.
 fn choose(
     candidates: Vec<Candidate>,
     environment: &Environment,
     pins: &PinnedPlugins,
 ) -> Result<Discovery, PluginError> {
-    let asked = non_empty(&environment.pjrt_device);
-    let device = asked.map(|text| DeviceType::new(&text.to_string_lossy()));
+    let is_for_tpu = |candidate: &Candidate| candidate.device.as_ref().is_some_and(DeviceType::is_tpu);
+    let wanted = match non_empty(&environment.pjrt_device) {
+        Some(asked) => Wanted::Asked(DeviceType::new(&asked.to_string_lossy())),
+        None if !environment.tpu_devices.is_empty() && candidates.iter().any(is_for_tpu) => {
+            Wanted::Usual(DeviceType::tpu())
+        }
+        None => Wanted::Usual(pins.default_plugin().device.clone()),
+    };
     let known: BTreeSet<DeviceType> =
         candidates.iter().filter_map(|candidate| candidate.device.clone()).collect();
     let (mut winner, mut others) = (None, Vec::new());
     for candidate in candidates {
-        let reason = why_not(&candidate, device.as_ref(), !environment.tpu_devices.is_empty());
-        match reason {
+        match wanted.speaks_against(&candidate) {
             None if winner.is_none() => winner = Some(candidate),
-            _ => others.push((candidate, reason.unwrap_or(WhyNot::Later))),
+            reason => others.push((candidate, reason.unwrap_or(WhyNot::Later))),
         }
     }
-    let winner = winner.ok_or_else(|| no_plugin_for(asked.map_or(OsStr::new(""), |text| text), known))?;
+    let winner = winner.ok_or_else(|| no_plugin_for(&wanted, &known))?;
     if let Some(path) = &winner.path {
         resolve::check_file(path, &path.to_string_lossy(), winner.origin, pins)?;
     }
     Ok(Discovery::new(winner, others))
 }
 
-/// What speaks against a plugin, if `asked` is what `PJRT_DEVICE` says.
-fn why_not(candidate: &Candidate, asked: Option<&DeviceType>, has_tpu: bool) -> Option<WhyNot> {
-    if let Some(asked) = asked {
-        return (!candidate.is_for(asked)).then(|| WhyNot::OtherDevice(asked.clone()));
+impl Wanted {
+    fn device(&self) -> &DeviceType {
+        match self {
+            Self::Asked(device) | Self::Usual(device) => device,
+        }
     }
-    let is_for = |device: DeviceType| candidate.device == Some(device);
-    if is_for(DeviceType::tpu()) {
-        return (!has_tpu).then_some(WhyNot::NoTpu);
+
+    /// Why a plugin does not come into question, if it does not.
+    fn speaks_against(&self, candidate: &Candidate) -> Option<WhyNot> {
+        if candidate.is_for(self.device()) {
+            return None;
+        }
+        // Whoever sets a variable means it; a package may be there for another reason.
+        let is_meant = !matches!(candidate.origin, Origin::Installed | Origin::Default);
+        match (self, &candidate.device) {
+            (Self::Asked(device), _) => Some(WhyNot::OtherDevice(device.clone())),
+            (Self::Usual(_), Some(own)) if own.is_tpu() => Some(WhyNot::NoTpu),
+            (Self::Usual(_), _) => (!is_meant).then_some(WhyNot::NotAsked),
+        }
     }
-    // Whoever sets a variable means it; a package may be there for another reason.
-    let is_meant = !matches!(candidate.origin, Origin::Installed | Origin::Default);
-    let is_usual = is_for(DeviceType::cpu()) && !has_tpu;
-    (!is_meant && !is_usual).then_some(WhyNot::NotAsked)
 }
 
-fn no_plugin_for(asked: &OsStr, known: BTreeSet<DeviceType>) -> PluginError {
-    let asked = asked.to_string_lossy().into_owned();
+fn no_plugin_for(wanted: &Wanted, known: &BTreeSet<DeviceType>) -> PluginError {
+    let asked = wanted.device().to_string();
     let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-    let nearest = nearest(&asked.to_uppercase(), known.iter()).cloned();
+    let nearest = nearest(&asked, known.iter()).cloned();
     Repr::NoPluginForDevice { asked, nearest, known: Known(known) }.into()
 }
 

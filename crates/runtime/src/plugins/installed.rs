@@ -3,20 +3,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::candidate::{Candidate, DeviceType, Origin};
+use super::candidate::{Candidate, Origin};
 use super::environment::Environment;
 use super::pins::{PinnedPlugin, PinnedPlugins};
 use super::site_packages;
 
 /// The plugins of installed packages: the TPU's of any version, for it comes with the machine; of the other pinned
-/// defaults only the pinned version; and those that register themselves with JAX.
+/// defaults only the pinned version; and those that register themselves with JAX, for other devices than these.
 pub(super) fn candidates(pins: &PinnedPlugins, environment: &Environment) -> Vec<Candidate> {
     let mut found = Vec::new();
     for folder in site_packages::folders(environment) {
         found.extend(pins.defaults().filter_map(|pin| of_pin(pin, &folder)));
-        for library in jax_plugins(&folder) {
-            found.push(Candidate::file(library, Origin::Installed));
-        }
+        let others = jax_plugins(&folder).into_iter().map(|file| Candidate::file(file, Origin::Installed));
+        found.extend(
+            others.filter(|other| pins.defaults().all(|pin| other.device.as_ref() != Some(&pin.device))),
+        );
     }
     found
 }
@@ -32,7 +33,7 @@ fn of_pin(pin: &PinnedPlugin, folder: &Path) -> Option<Candidate> {
     if pin.has_size_of(&file) {
         return Some(Candidate::pinned(pin, Some(file), Origin::Installed));
     }
-    if pin.device != DeviceType::tpu() || !file.is_file() {
+    if !pin.device.is_tpu() || !file.is_file() {
         return None;
     }
     let package = version(folder, &pin.package).map(|version| format!("{} {version}", pin.package));

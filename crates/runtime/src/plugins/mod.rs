@@ -40,8 +40,8 @@
 //!
 //! They are looked for in the `site-packages` of `VIRTUAL_ENV`, of `CONDA_PREFIX`, of this user, of `SHARDWRIGHT_PYTHON` and
 //! of each Python in `PATH`; `pyvenv.cfg` tells whether a virtual environment uses another Python's packages too. What counts
-//! is `libtpu/libtpu.so` of any version, the library of a pinned default in its pinned version, and the libraries in
-//! `jax_plugins`.
+//! is `libtpu/libtpu.so` of any version, the library of the CPU's pinned default in its pinned version, and the libraries in
+//! `jax_plugins` that are for other devices than these.
 //!
 //! # Where fetched plugins lie
 //!
@@ -87,6 +87,7 @@ mod pins;
 mod pip;
 mod resolve;
 mod site_packages;
+mod tags;
 mod tpu;
 mod variables;
 mod wheel;

@@ -12,6 +12,7 @@ use super::candidate::DeviceType;
 use super::digest::{InvalidDigest, Sha256Digest, digest_while};
 use super::error::{DigestAdvice, PluginError, Repr};
 use super::resolve::looks_like_a_file;
+use super::tags::WheelTags;
 
 static EMBEDDED: LazyLock<PinnedPlugins> = LazyLock::new(|| {
     PinnedPlugins::parse(include_str!("../../../../third_party/plugins.toml"))
@@ -200,36 +201,6 @@ pub(super) fn expect_digest(
     Err(Repr::DigestMismatch { file: file.to_owned(), expected, found, advice }.into())
 }
 
-/// The tags in a wheel's name: what pip matches with the Python that it installs for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WheelTags<'a> {
-    /// Such as `py3` or `cp311`.
-    pub(super) python: &'a str,
-    /// Such as `none` or `cp311`.
-    pub(super) abi: &'a str,
-    /// Such as `manylinux_2_27_x86_64`.
-    pub(super) platform: &'a str,
-}
-
-impl<'a> WheelTags<'a> {
-    fn of(wheel: &'a str) -> Option<Self> {
-        let mut parts = wheel.strip_suffix(".whl")?.rsplit('-');
-        let (platform, abi, python) = (parts.next()?, parts.next()?, parts.next()?);
-        (parts.count() >= 2 && python.len() > 2 && python.is_ascii()).then_some(Self {
-            python,
-            abi,
-            platform,
-        })
-    }
-
-    /// The implementation and the version of Python, as pip's flags want them: `cp` and `3.11` of `cp311`.
-    pub(super) fn implementation_and_version(&self) -> (&'a str, String) {
-        let (implementation, digits) = self.python.split_at(2);
-        let (major, minor) = digits.split_at(1);
-        (implementation, if minor.is_empty() { major.to_owned() } else { format!("{major}.{minor}") })
-    }
-}
-
 impl Platform {
     /// The machine this program was built for.
     pub fn current() -> Self {
@@ -355,24 +326,6 @@ mod tests {
     fn each_kind_of_device_has_one_default() {
         let names: Vec<&str> = PinnedPlugins::embedded().defaults().map(|pin| pin.name.as_str()).collect();
         assert_eq!(names, ["cpu", "libtpu"]);
-    }
-
-    #[test]
-    fn tags_of_a_wheel_are_what_pip_wants() {
-        let check = |wheel: &str, expect: &str| {
-            let text = WheelTags::of(wheel).map(|tags| {
-                let (implementation, version) = tags.implementation_and_version();
-                format!("{implementation} {version} {} {}", tags.abi, tags.platform)
-            });
-            assert_eq!(text.unwrap_or_default(), expect, "{wheel}");
-        };
-        check("libtpu-0.0.52-cp311-cp311-manylinux_2_31_x86_64.whl", "cp 3.11 cp311 manylinux_2_31_x86_64");
-        check("a-1-py3-none-any.whl", "py 3 none any");
-        // With a build number.
-        check("a-1-2-py3-none-any.whl", "py 3 none any");
-        check("py3-none-any.whl", "");
-        check("a-1-p-none-any.whl", "");
-        check("a-1-py3-none-any.zip", "");
     }
 
     #[test]

@@ -91,10 +91,12 @@ pub(super) fn obtain(
     environment: &Environment,
     progress: &mut dyn FnMut(FetchEvent<'_>),
 ) -> Result<ResolvedPlugin, PluginError> {
-    let path = match (&candidate.path, &candidate.pinned) {
-        (Some(path), _) => path.clone(),
-        (None, Some(pin)) => locate_or_fetch(pin, network, environment, progress)?,
-        (None, None) => unreachable!("only pinned plugins are known without a file"),
+    let path = match &candidate.path {
+        Some(path) => path.clone(),
+        None => {
+            let pin = candidate.pinned.as_ref().expect("only pinned plugins are known without a file");
+            locate_or_fetch(pin, network, environment, progress)?
+        }
     };
     let Candidate { name, origin, pinned, package, .. } = candidate.clone();
     let resolved = ResolvedPlugin { path, name, origin, pinned, package };

@@ -30,7 +30,11 @@ fn prefixes(environment: &Environment) -> Vec<PathBuf> {
     prefixes.extend(non_empty(&environment.conda_prefix).map(PathBuf::from));
     let user_base = non_empty(&environment.python_user_base).map(PathBuf::from);
     prefixes.extend(user_base.or_else(|| Some(environment.home()?.join(".local"))));
-    prefixes.extend(of_python(&environment.python()));
+    // A mere name is looked for in `PATH`, with the others.
+    let python = environment.python();
+    if python.is_absolute() {
+        prefixes.extend(of_python(&python));
+    }
     for folder in
         environment.path.iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute())
     {
