@@ -32,7 +32,9 @@ impl Home {
 
     fn doctor(&self, words: &[&str], variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shardwright"));
-        command.env_clear().env("HOME", self.path()).envs(variables.iter().copied());
+        // In the part of a Python that has pip.
+        command.env_clear().env("HOME", self.path()).env("SHARDWRIGHT_PYTHON", "/bin/echo");
+        command.envs(variables.iter().copied());
         command.arg("doctor").args(words).output().unwrap()
     }
 
@@ -100,6 +102,24 @@ fn a_plugin_that_is_not_fetched_yet_is_a_warning() {
                          next: the first run fetches it, and so does `shardwright plugins fetch cpu`
         exit code 0
     "#]]);
+}
+
+#[test]
+fn what_stands_in_the_way_of_fetching_it_is_a_problem() {
+    let home = Home::new();
+    fs::write(home.path().join("file"), "").unwrap();
+    let check = |variables: &[(&str, &str)], part: &str| {
+        let output = home.doctor(&[], variables);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        assert!(text.contains(part), "{text}");
+        assert!(text.ends_with("1 problem, 1 warning\n"), "{text}");
+    };
+    check(&[("HOME", "")], "problem  folder  there is none, for HOME is not set");
+    let file = home.path().join("file");
+    check(&[("SHARDWRIGHT_CACHE_DIR", file.to_str().unwrap())], "file is no folder");
+    check(&[("SHARDWRIGHT_PYTHON", "/bin/false")], "/bin/false has none");
+    check(&[("SHARDWRIGHT_PYTHON", "~/no/python")], "no/python: No such file or directory");
 }
 
 #[test]

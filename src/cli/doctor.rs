@@ -33,8 +33,10 @@ pub(super) fn run(global: &GlobalArgs, arguments: &DoctorArgs) -> Result<(), Fai
     let found = plugins::discover(&request, PinnedPlugins::embedded(), &environment);
     let limit = Duration::from_secs(arguments.timeout);
     let (mut checks, facts) = plugin::checks(&found, &environment, cpu_devices, limit);
-    checks.extend(cache::checks(&environment));
-    let is_tpu = found.as_ref().is_ok_and(|found| plugin::is_for_tpu(found.winner()));
+    let winner = found.as_ref().ok().map(|found| found.winner());
+    let to_fetch = winner.filter(|winner| winner.path.is_none()).and_then(|winner| winner.pinned.as_ref());
+    checks.extend(cache::checks(&environment, to_fetch));
+    let is_tpu = winner.is_some_and(plugin::is_for_tpu);
     checks.extend(machine::checks(&environment, is_tpu, facts.devices.map(|_| cpu_devices)));
     checks.extend(variables::checks());
 

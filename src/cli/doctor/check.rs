@@ -33,24 +33,15 @@ impl Check {
         Check { section, name: name.into(), status: Status::Ok, text: text.to_string(), next: None }
     }
 
-    pub(super) fn warning(
-        section: &'static str,
-        name: impl Into<String>,
-        text: impl Display,
-        next: impl Into<String>,
-    ) -> Check {
-        Check { status: Status::Warning, next: Some(next.into()), ..Check::ok(section, name, text) }
+    /// `next` is empty where the text says it already.
+    pub(super) fn warning(section: &'static str, name: &str, text: &str, next: &str) -> Check {
+        let next = Some(next.to_owned()).filter(|next| !next.is_empty());
+        Check { status: Status::Warning, next, ..Check::ok(section, name, text) }
     }
 
-    /// `next` may be empty where the text says it already.
-    pub(super) fn problem(
-        section: &'static str,
-        name: impl Into<String>,
-        text: impl Display,
-        next: impl Into<String>,
-    ) -> Check {
-        let next = Some(next.into()).filter(|next| !next.is_empty());
-        Check { status: Status::Problem, next, ..Check::ok(section, name, text) }
+    /// `next` is empty where the text says it already.
+    pub(super) fn problem(section: &'static str, name: &str, text: &str, next: &str) -> Check {
+        Check { status: Status::Problem, ..Check::warning(section, name, text, next) }
     }
 }
 
@@ -121,7 +112,7 @@ mod tests {
             Check::ok("plugin", "file", "/p.so"),
             Check::problem("plugin", "loading", "it crashed\n  last words", "take another"),
             Check::problem("plugin", "api", "no", ""),
-            Check::warning("machine", "cores", 2, "buy more"),
+            Check::warning("machine", "cores", "2", "buy more"),
         ];
         expect![[r#"
             plugin

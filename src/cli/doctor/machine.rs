@@ -29,7 +29,7 @@ fn cores(devices: Option<usize>) -> Check {
         Some(devices) if devices > MANY_PER_CORE * cores => Check::warning(
             MACHINE,
             "processors",
-            format!("{cores}, for {devices} virtual devices"),
+            &format!("{cores}, for {devices} virtual devices"),
             "devices take turns on them: fewer with --cpu_devices do the same work in less time",
         ),
         Some(devices) => Check::ok(MACHINE, "processors", format!("{cores}, for {devices} virtual devices")),
@@ -43,7 +43,7 @@ fn open_files() -> Check {
         Some(limit) if limit < FEW_FILES => Check::warning(
             MACHINE,
             "open files",
-            format!("at most {limit}"),
+            &format!("at most {limit}"),
             "raise the limit, with `ulimit -n 1024` in the shell",
         ),
         Some(limit) => Check::ok(MACHINE, "open files", format!("at most {limit}")),
@@ -64,7 +64,7 @@ fn lock(holder: Option<Holder>, is_tpu: bool) -> Option<Check> {
         true => Check::warning(
             MACHINE,
             "tpu lock",
-            text,
+            &text,
             "wait for that process, or end it, and leave the file where it is: it keeps two processes from using the \
              chips at once; only to compile, ALLOW_MULTIPLE_LIBTPU_LOAD=1 gets past it",
         ),

@@ -46,7 +46,7 @@ pub(super) fn checks(
     let mut facts = Facts::default();
     let found = match found {
         Ok(found) => found,
-        Err(error) => return (vec![Check::problem(PLUGIN, "file", chain(error), "")], facts),
+        Err(error) => return (vec![Check::problem(PLUGIN, "file", &chain(error), "")], facts),
     };
     let winner = found.winner();
     facts.name = Some(winner.name.clone());
@@ -63,7 +63,7 @@ pub(super) fn checks(
         checks.push(digest(winner, path));
     }
     match (plugins::check_before_loading(winner.library(), environment), &winner.path) {
-        (Err(error), _) => checks.push(Check::problem(PLUGIN, "loading", error, "")),
+        (Err(error), _) => checks.push(Check::problem(PLUGIN, "loading", &error.to_string(), "")),
         (Ok(()), Some(path)) => {
             let probe = probe::probe(path, cpu_devices, limit);
             facts.learn(&probe);
@@ -96,14 +96,14 @@ fn file(winner: &Candidate) -> Check {
         (None, Some(pin)) if pin.platform != here => Check::problem(
             PLUGIN,
             "file",
-            format!("{} is built for {}, this machine is {here}", pin.name, pin.platform),
+            &format!("{} is built for {}, this machine is {here}", pin.name, pin.platform),
             "use a plugin that is built for it, with --plugin PATH",
         ),
         (None, Some(pin)) => Check::warning(
             PLUGIN,
             "file",
-            format!("{winner}, {} to download", Bytes(pin.wheel_bytes)),
-            format!("the first run fetches it, and so does `shardwright plugins fetch {}`", pin.name),
+            &format!("{winner}, {} to download", Bytes(pin.wheel_bytes)),
+            &format!("the first run fetches it, and so does `shardwright plugins fetch {}`", pin.name),
         ),
         _ => Check::ok(PLUGIN, "file", winner),
     }
@@ -120,7 +120,7 @@ fn digest(winner: &Candidate, path: &Path) -> Check {
     };
     match pin.verify(path) {
         Ok(()) => Check::ok(PLUGIN, "digest", format!("that of the pinned {} {}", pin.package, pin.version)),
-        Err(error) => Check::problem(PLUGIN, "digest", chain(&error), ""),
+        Err(error) => Check::problem(PLUGIN, "digest", &chain(&error), ""),
     }
 }
 
@@ -159,7 +159,7 @@ fn loaded(loaded: &Loaded) -> Vec<Check> {
         missing => Check::warning(
             PLUGIN,
             "functions",
-            format!("it lacks {}", missing.join(", ")),
+            &format!("it lacks {}", missing.join(", ")),
             "what needs one of them fails with an error that names it; a newer plugin may have it",
         ),
     };
@@ -230,7 +230,7 @@ fn failed(probe: &Probe) -> Option<Check> {
         Step::Close => (DEVICES, "closing"),
     };
     let said: String = probe.said.iter().map(|line| format!("\n  {line}")).collect();
-    Some(Check::problem(section, name, what + &said, next))
+    Some(Check::problem(section, name, &(what + &said), next))
 }
 
 fn dotted(version: &Option<Vec<i64>>) -> Option<String> {

@@ -151,24 +151,16 @@ fn opened(runtime: &Runtime) -> Opened {
 
 /// Has a child load the plugin, for at most `limit`.
 pub(super) fn probe(plugin: &Path, cpu_devices: usize, limit: Duration) -> Probe {
-    let mut probe = Probe { loaded: None, opened: None, end: End::Well, said: Vec::new() };
+    let mut heard = Heard { loaded: None, opened: None, said: Vec::new(), step: Step::Load, failure: None };
     let mut child = match start(plugin, cpu_devices) {
         Ok(child) => child,
-        Err(error) => return Probe { end: End::NotStarted(error), ..probe },
+        Err(error) => return heard.end(End::NotStarted(error)),
     };
     let deadline = Instant::now() + limit;
-    let mut step = Step::Load;
-    let mut failure = None;
     let lines = lines_of(&mut child);
     let status = loop {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(text) => match text.strip_prefix(MARK).and_then(|json| serde_json::from_str(json).ok()) {
-                Some(Line::Begin(next)) => step = next,
-                Some(Line::Loaded(loaded)) => probe.loaded = Some(loaded),
-                Some(Line::Opened(opened)) => probe.opened = Some(opened),
-                Some(Line::Failed(error)) => failure = Some(error),
-                None => probe.said.push(text),
-            },
+            Ok(line) => heard.hear(&line),
             Err(RecvTimeoutError::Timeout) => break None,
             Err(RecvTimeoutError::Disconnected) => break wait(&mut child, deadline),
         }
@@ -176,16 +168,44 @@ pub(super) fn probe(plugin: &Path, cpu_devices: usize, limit: Duration) -> Probe
     // Ends one that hangs, and what has ended already is only forgotten.
     let _ = child.kill();
     let _ = child.wait();
-    probe.said.drain(..probe.said.len().saturating_sub(KEPT_LINES));
-    probe.end = match (status, failure) {
+    let step = heard.step;
+    let end = match (status, heard.failure.take()) {
         (None, _) => End::Hung(step, limit),
-        (Some(status), _) if !status.success() => End::Died(step, status),
         (Some(_), Some(error)) => End::Failed(step, error),
         // A plugin may end the process as if all were well.
-        (Some(status), None) if step != Step::Close => End::Died(step, status),
+        (Some(status), None) if !status.success() || step != Step::Close => End::Died(step, status),
         (Some(_), None) => End::Well,
     };
-    probe
+    heard.end(end)
+}
+
+/// What a child has told so far.
+struct Heard {
+    loaded: Option<Loaded>,
+    opened: Option<Opened>,
+    said: Vec<String>,
+    step: Step,
+    failure: Option<String>,
+}
+
+impl Heard {
+    fn hear(&mut self, text: &str) {
+        // The plugin may have left its own line unfinished.
+        let (own, line) = text.split_once(MARK).unwrap_or((text, ""));
+        self.said.extend(Some(own.to_owned()).filter(|own| !own.is_empty()));
+        match serde_json::from_str(line) {
+            Ok(Line::Begin(step)) => self.step = step,
+            Ok(Line::Loaded(loaded)) => self.loaded = Some(loaded),
+            Ok(Line::Opened(opened)) => self.opened = Some(opened),
+            Ok(Line::Failed(error)) => self.failure = Some(error),
+            Err(_) => {}
+        }
+    }
+
+    fn end(mut self, end: End) -> Probe {
+        self.said.drain(..self.said.len().saturating_sub(KEPT_LINES));
+        Probe { loaded: self.loaded, opened: self.opened, end, said: self.said }
+    }
 }
 
 fn start(plugin: &Path, cpu_devices: usize) -> std::io::Result<Child> {

@@ -91,8 +91,8 @@ impl Environment {
         }
     }
 
-    /// The Python to run. A relative path is made absolute, since the child runs in another folder.
-    pub(super) fn python(&self) -> PathBuf {
+    /// The Python whose pip downloads plugins. A relative path is made absolute, since the child runs in another folder.
+    pub fn python(&self) -> PathBuf {
         let Some(python) = non_empty(&self.python) else {
             return PathBuf::from("python3");
         };
