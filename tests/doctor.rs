@@ -292,13 +292,14 @@ fn a_plugin_that_hangs_is_given_up() {
 fn a_library_that_is_no_plugin_is_a_problem() {
     let home = Home::new();
     home.check_plugin(
-        "return 0;",
+        "printf(\"not done\"); fflush(stdout); return 0;",
         &[],
         expect![[r#"
             plugin
               ok       file     $/plugin.so (by --plugin)
               ok       digest   not a pinned plugin, so there is none to compare with
               problem  loading  plugin has no API: $/plugin.so: GetPjrtApi returned null
+                                  not done
                                 next: mend that, or use another plugin with --plugin
             error: doctor found 1 problem
             exit code 3

@@ -58,7 +58,7 @@ pub enum PluginErrorKind {
 pub enum DownloadFailure {
     /// The package index could not be reached.
     Network,
-    /// The index has no such version for this Python and platform.
+    /// The index has no such version for this platform.
     NoSuchVersion,
     /// The disk is full.
     DiskFull,
@@ -250,8 +250,8 @@ impl fmt::Display for DownloadFailure {
                 "no connection to the package index; check network and proxy and run again, or pass --plugin PATH"
             }
             Self::NoSuchVersion => {
-                "the package index has no such version for this Python and platform; \
-                 check which index pip uses, or pass --plugin PATH"
+                "the package index has no such version for this platform; check which index pip uses, or pass \
+                 --plugin PATH"
             }
             Self::DiskFull => "the disk is full; free some space, or set SHARDWRIGHT_CACHE_DIR to a folder elsewhere",
             Self::Other => "it failed as shown below; mend that and run again, or pass --plugin PATH",

@@ -329,6 +329,12 @@ mod tests {
     }
 
     #[test]
+    fn terms_of_a_vendor_are_told_from_licences() {
+        let proprietary = PinnedPlugins::embedded().iter().filter(|pin| pin.is_proprietary());
+        assert_eq!(proprietary.map(|pin| pin.name.as_str()).collect::<Vec<_>>(), ["libtpu"]);
+    }
+
+    #[test]
     fn damaged_tables_name_the_plugin_and_the_key() {
         let check = |written: &str, instead: &str, expect: &str| {
             assert!(TABLE.contains(written), "{written}");
