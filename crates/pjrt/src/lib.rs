@@ -15,7 +15,8 @@
 //! # What makes it safe
 //!
 //! - **One call path.** A plugin may be older or newer than the bindings: a function that its table does not hold
-//!   is an [`Error`] of kind [`ErrorKind::MissingFunction`], and never a call into nowhere.
+//!   is an [`Error`] of kind [`ErrorKind::MissingFunction`] or [`ErrorKind::NullFunction`], and never a call into
+//!   nowhere.
 //! - **Children hold their parents.** A buffer, an event or an executable keeps its client alive, a client its
 //!   plugin, and plugins are never unloaded.
 //! - **Donation is a move.** See [`Arg`].
@@ -62,6 +63,7 @@ mod error;
 mod event;
 mod executable;
 mod exit;
+mod extension;
 mod loaded;
 mod named_value;
 mod options;
@@ -79,6 +81,7 @@ pub use error::{Error, ErrorKind, StatusCode};
 pub use event::Event;
 pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram, ProgramFormat};
 pub use exit::exit_now;
+pub use extension::Extension;
 pub use loaded::{Arg, Execution, LoadedExecutable};
 pub use named_value::{Attributes, NamedValue};
 pub use options::{ClientOptions, CompileOptions, OptionValue};

@@ -13,6 +13,7 @@ use shardwright_pjrt_sys::{self as sys, Struct};
 
 use crate::api::Api;
 use crate::error::{Error, ErrorKind, if_implemented};
+use crate::extension::Extension;
 use crate::named_value::{self, Attributes};
 
 const ENTRY_POINT: &CStr = c"GetPjrtApi";
@@ -26,7 +27,6 @@ pub struct Plugin(Arc<Inner>);
 
 struct Inner {
     api: Api,
-    path: PathBuf,
 }
 
 /// The plugins of this process. What they are is a fact about the process, hence the global.
@@ -67,11 +67,11 @@ impl Plugin {
         // SAFETY: the size comes first in every version of the table.
         let size = unsafe { (&raw const (*table.as_ptr()).struct_size).read() };
         if size < offset_of!(sys::PJRT_Api, PJRT_Error_Destroy) {
-            let message = format!("its function table has {size} bytes, too few to state a version");
-            return Err(error(ErrorKind::IncompatibleApi, message));
+            let message = format!("it has {size} bytes, too few to state a version");
+            return Err(error(ErrorKind::TruncatedTable, message));
         }
         // SAFETY: the table is a plugin's and, as just checked, states its version.
-        let api = unsafe { Api::new(table) };
+        let api = unsafe { Api::new(table, for_ever(path)) };
         let (major, minor) = api.version();
         let ours = sys::PJRT_API_MAJOR as i32;
         if major != ours {
@@ -85,19 +85,19 @@ impl Plugin {
         // Held during initialization, so that a second thread neither repeats nor overtakes it. No code panics
         // in here that could leave the list half-changed.
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plugin) = loaded.iter().find(|plugin| plugin.api() == api) {
+        if let Some(plugin) = loaded.iter().find(|plugin| plugin.api().table() == api.table()) {
             return Ok(plugin.clone());
         }
         // SAFETY: the struct holds no pointer but the null one for extensions.
         unsafe { api.call(sys::PJRT_Plugin_Initialize_Args::new())? };
-        let plugin = Plugin(Arc::new(Inner { api, path: path.to_owned() }));
+        let plugin = Plugin(Arc::new(Inner { api }));
         loaded.push(plugin.clone());
         Ok(plugin)
     }
 
     /// The file, with symbolic links resolved.
     pub fn path(&self) -> &Path {
-        &self.0.path
+        self.0.api.file()
     }
 
     /// Major and minor version of the PJRT API that the plugin was built with.
@@ -114,9 +114,44 @@ impl Plugin {
         Ok(unsafe { named_value::from_raw(args.attributes, args.num_attributes) })
     }
 
+    /// The extensions of the API that the plugin offers, in its order.
+    pub fn extensions(&self) -> Vec<Extension> {
+        // SAFETY: the list holds extensions with all fields that every extension has.
+        let number = |extension: NonNull<sys::PJRT_Extension_Base>| unsafe { extension.read() }.type_;
+        self.0
+            .api
+            .extensions()
+            .into_iter()
+            .map(|extension| Extension::from_number(number(extension)))
+            .collect()
+    }
+
+    /// Fails with [`ErrorKind::MissingExtension`] if the plugin does not offer the extension.
+    pub fn require_extension(&self, extension: Extension) -> Result<(), Error> {
+        self.0.api.extension(extension, 0).map(drop)
+    }
+
+    /// The functions of the API that this library is built upon and the plugin does not have, in the order of
+    /// the API. An older plugin lacks the last ones.
+    pub fn missing_functions(&self) -> Vec<&'static str> {
+        self.0.api.missing_functions()
+    }
+
     pub(crate) fn api(&self) -> Api {
         self.0.api
     }
+}
+
+/// The path, kept as long as the plugin that it names: until the process ends.
+fn for_ever(path: &Path) -> &'static Path {
+    static PATHS: Mutex<Vec<&'static Path>> = Mutex::new(Vec::new());
+    let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = paths.iter().find(|known| **known == path) {
+        return known;
+    }
+    let kept: &'static Path = Box::leak(path.into());
+    paths.push(kept);
+    kept
 }
 
 impl fmt::Debug for Plugin {

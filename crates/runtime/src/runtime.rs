@@ -7,7 +7,7 @@ use shardwright_pjrt::{
 };
 
 use crate::error::Problem;
-use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
+use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
 use crate::{Program, RuntimeError};
 
 /// With more, a CPU client takes minutes to make, and in the end aborts.
@@ -35,7 +35,8 @@ impl RuntimeOptions {
 }
 
 impl Runtime {
-    /// Opens the plugin that the environment names, or else the pinned CPU plugin, which is fetched on first use.
+    /// Opens the plugin that the environment and the machine call for, as [`plugins`](crate::plugins) says: mostly the
+    /// pinned CPU plugin, which is fetched on first use.
     ///
     /// # Errors
     /// When there is no plugin to be had, or it cannot be opened.
@@ -49,8 +50,9 @@ impl Runtime {
     /// Loads the plugin in this file and opens its devices.
     ///
     /// # Errors
-    /// When the file is no plugin that this library can use, or the plugin finds no devices.
+    /// When the file is no plugin that this library can use, the plugin finds no devices, or it is the TPU's and would hang.
     pub fn new(plugin: &Path, options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
+        check_before_loading(plugin, &Environment::from_process())?;
         let plugin = Plugin::load(plugin)?;
         let none = ClientOptions::default();
         let client = match options.cpu_devices {
