@@ -43,6 +43,12 @@
 //! divide evenly is cut into pieces of the rounded-up length, the last ones shorter or empty: 5 over 4
 //! devices is 2, 2, 1, 0.
 //!
+//! # Where devices are
+//!
+//! Which device stands at which position of a mesh decides how far neighbours are apart. A [`PhysicalTopology`]
+//! says where devices are, and a [`Placement`] lays a mesh on it so that the axes that communicate most get the
+//! best connections. A [`HostView`] is the part of a mesh that one of several processes drives.
+//!
 //! # Example
 //!
 //! ```
@@ -59,15 +65,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod assign;
 mod axis;
 mod draw;
 mod hlo_text;
+mod host;
 mod mesh;
+mod placement;
 mod sharding;
 mod spec;
+mod topology;
 
 pub use axis::AxisName;
 pub use draw::{draw_mesh, draw_sharding};
+pub use host::{BatchRows, HostError, HostView};
 pub use mesh::{AbstractMesh, Mesh, MeshError};
+pub use placement::{Placement, PlacementError, SubAxis};
 pub use sharding::{NamedSharding, Shard, ShardingError};
 pub use spec::{DimSharding, PartitionSpec, SpecParseError};
+pub use topology::{PhysicalAxis, PhysicalDevice, PhysicalTopology, TopologyError, TorusPosition};
