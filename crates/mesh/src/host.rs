@@ -1,6 +1,6 @@
 //! What one of several hosts sees of a mesh: [`HostView`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::{Mesh, NamedSharding, PhysicalTopology, Shard, ShardingError};
@@ -23,7 +23,7 @@ pub struct HostView {
 pub struct BatchRows {
     /// Rows of the whole batch, those of all hosts together.
     pub global: usize,
-    /// The global rows that this host's batch is, in the order of its rows.
+    /// The global rows that this host's batch is, in the order of its rows; no two ranges touch.
     pub ranges: Vec<Range<usize>>,
 }
 
@@ -143,7 +143,7 @@ impl HostView {
 
     /// The partitions that run on this host.
     pub fn partitions(&self) -> impl Iterator<Item = usize> {
-        self.partitions_of(self.process)
+        (0..self.owners.len()).filter(|&partition| self.owners[partition] == self.process)
     }
 
     /// What the devices of this host hold of an array of this global shape: device ids with their shards.
@@ -177,30 +177,30 @@ impl HostView {
         if sharding.spec().rank() == 0 {
             return Err(HostError::ScalarBatch);
         }
-        let tiles = self.tiles_of(sharding, self.process);
-        let process = self.process;
-        for &other in self.owners.iter().collect::<BTreeSet<_>>() {
-            let other_parts = self.tiles_of(sharding, other).len();
-            if other_parts != tiles.len() {
-                let (parts, sharding) = (tiles.len(), Box::new(sharding.clone()));
-                return Err(HostError::UnequalParts { process, parts, other, other_parts, sharding });
-            }
+        // The tiles of dim 0 that the devices of each process hold.
+        let mut tiles_of: BTreeMap<usize, BTreeSet<usize>> =
+            BTreeMap::from([(self.process, BTreeSet::new())]);
+        for (partition, &owner) in self.owners.iter().enumerate() {
+            tiles_of.entry(owner).or_default().insert(sharding.tile_indices(partition)[0]);
         }
-        if tiles.is_empty() || !local_rows.is_multiple_of(tiles.len()) {
+        let (process, tiles) = (self.process, &tiles_of[&self.process]);
+        if let Some((&other, others)) = tiles_of.iter().find(|(_, others)| others.len() != tiles.len()) {
+            let (parts, other_parts, sharding) = (tiles.len(), others.len(), Box::new(sharding.clone()));
+            return Err(HostError::UnequalParts { process, parts, other, other_parts, sharding });
+        }
+        if !local_rows.is_multiple_of(tiles.len()) {
             return Err(HostError::LocalBatch { process, local_rows, parts: tiles.len() });
         }
         let (rows, parts) = (local_rows / tiles.len(), sharding.shards_per_dim()[0]);
         let global = rows.checked_mul(parts).ok_or(HostError::TooLarge { parts, rows })?;
-        Ok(BatchRows { global, ranges: tiles.iter().map(|tile| tile * rows..(tile + 1) * rows).collect() })
-    }
-
-    fn partitions_of(&self, process: usize) -> impl Iterator<Item = usize> {
-        (0..self.owners.len()).filter(move |&partition| self.owners[partition] == process)
-    }
-
-    /// The tiles of dim 0 that the devices of a process hold, in order.
-    fn tiles_of(&self, sharding: &NamedSharding, process: usize) -> BTreeSet<usize> {
-        self.partitions_of(process).map(|partition| sharding.tile_indices(partition)[0]).collect()
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for range in tiles.iter().map(|tile| tile * rows..(tile + 1) * rows) {
+            match ranges.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => ranges.push(range),
+            }
+        }
+        Ok(BatchRows { global, ranges })
     }
 }
 
@@ -250,9 +250,9 @@ mod tests {
             "(fsdp, -)",
             8,
             expect![[r#"
-            host 0 feeds [0..2, 2..4, 4..6, 6..8] of 16
-            host 1 feeds [8..10, 10..12, 12..14, 14..16] of 16
-        "#]],
+                host 0 feeds [0..8] of 16
+                host 1 feeds [8..16] of 16
+            "#]],
         );
         check_rows(
             "data=2, tensor=4",
@@ -260,9 +260,9 @@ mod tests {
             "(data, -)",
             8,
             expect![[r#"
-            host 0 feeds [0..8] of 16
-            host 1 feeds [8..16] of 16
-        "#]],
+                host 0 feeds [0..8] of 16
+                host 1 feeds [8..16] of 16
+            "#]],
         );
         // The tensor axis runs over the hosts, so both feed the whole batch.
         check_rows(
@@ -271,9 +271,9 @@ mod tests {
             "(data, -)",
             8,
             expect![[r#"
-            host 0 feeds [0..2, 2..4, 4..6, 6..8] of 8
-            host 1 feeds [0..2, 2..4, 4..6, 6..8] of 8
-        "#]],
+                host 0 feeds [0..8] of 8
+                host 1 feeds [0..8] of 8
+            "#]],
         );
         check_rows(
             "fsdp=8",
@@ -281,9 +281,9 @@ mod tests {
             "(fsdp, -)",
             8,
             expect![[r#"
-            host 0 feeds [0..2, 2..4, 8..10, 10..12] of 16
-            host 1 feeds [4..6, 6..8, 12..14, 14..16] of 16
-        "#]],
+                host 0 feeds [0..4, 8..12] of 16
+                host 1 feeds [4..8, 12..16] of 16
+            "#]],
         );
     }
 
@@ -296,9 +296,9 @@ mod tests {
             "(fsdp, -)",
             6,
             expect![[r#"
-            host 0: error: process 0 gives 6 rows of the batch, which do not divide into the 4 parts that its devices hold; give a multiple of 4
-            host 1: error: process 1 gives 6 rows of the batch, which do not divide into the 4 parts that its devices hold; give a multiple of 4
-        "#]],
+                host 0: error: process 0 gives 6 rows of the batch, which do not divide into the 4 parts that its devices hold; give a multiple of 4
+                host 1: error: process 1 gives 6 rows of the batch, which do not divide into the 4 parts that its devices hold; give a multiple of 4
+            "#]],
         );
         check_rows(
             "fsdp=8",
@@ -306,9 +306,9 @@ mod tests {
             "()",
             6,
             expect![[r#"
-            host 0: error: a batch has rows, and spec () is for a scalar
-            host 1: error: a batch has rows, and spec () is for a scalar
-        "#]],
+                host 0: error: a batch has rows, and spec () is for a scalar
+                host 1: error: a batch has rows, and spec () is for a scalar
+            "#]],
         );
         check_rows(
             "fsdp=8",
@@ -316,9 +316,9 @@ mod tests {
             "(fsdp)",
             usize::MAX & !3,
             expect![[r#"
-            host 0: error: 8 parts of 4611686018427387903 rows each are more than can be counted
-            host 1: error: 8 parts of 4611686018427387903 rows each are more than can be counted
-        "#]],
+                host 0: error: 8 parts of 4611686018427387903 rows each are more than can be counted
+                host 1: error: 8 parts of 4611686018427387903 rows each are more than can be counted
+            "#]],
         );
         check_rows(
             "a=2, b=4",
@@ -326,9 +326,9 @@ mod tests {
             "(a)",
             8,
             expect![[r#"
-            host 0 feeds [0..4, 4..8] of 8
-            host 1 feeds [0..4, 4..8] of 8
-        "#]],
+                host 0 feeds [0..8] of 8
+                host 1 feeds [0..8] of 8
+            "#]],
         );
         check_rows(
             "a=2, b=2",
@@ -336,9 +336,9 @@ mod tests {
             "((a,b))",
             6,
             expect![[r#"
-            host 0: error: of a batch split ((a,b)) on a=2, b=2 process 0 holds 3 and process 1 holds 1 of the 4 parts; hosts that feed equal batches hold equally many
-            host 1: error: of a batch split ((a,b)) on a=2, b=2 process 1 holds 1 and process 0 holds 3 of the 4 parts; hosts that feed equal batches hold equally many
-        "#]],
+                host 0: error: of a batch split ((a,b)) on a=2, b=2 process 0 holds 3 and process 1 holds 1 of the 4 parts; hosts that feed equal batches hold equally many
+                host 1: error: of a batch split ((a,b)) on a=2, b=2 process 1 holds 1 and process 0 holds 3 of the 4 parts; hosts that feed equal batches hold equally many
+            "#]],
         );
     }
 

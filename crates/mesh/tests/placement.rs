@@ -52,36 +52,36 @@ fn axes_get_whole_physical_axes_and_split_them_where_they_must() {
         &[1],
         &square,
         expect![[r#"
-        fsdp=16 (fsdp.x=4, fsdp.y=4)
-        [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]
-    "#]],
+            fsdp=16 (fsdp.x=4, fsdp.y=4)
+            [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]
+        "#]],
     );
     check(
         "data=4, fsdp=4",
         &[1, 1],
         &square,
         expect![[r#"
-        data=4 (data.y=4), fsdp=4 (fsdp.x=4)
-        [0, 1, 2, 3] [4, 5, 6, 7] [8, 9, 10, 11] [12, 13, 14, 15]
-    "#]],
+            data=4 (data.y=4), fsdp=4 (fsdp.x=4)
+            [0, 1, 2, 3] [4, 5, 6, 7] [8, 9, 10, 11] [12, 13, 14, 15]
+        "#]],
     );
     check(
         "a=2, b=2, c=4",
         &[1, 1, 1],
         &square,
         expect![[r#"
-        a=2 (a.y=2 every 2), b=2 (b.y=2), c=4 (c.x=4)
-        [0, 1, 2, 3] [4, 5, 6, 7] [8, 9, 10, 11] [12, 13, 14, 15]
-    "#]],
+            a=2 (a.y=2 every 2), b=2 (b.y=2), c=4 (c.x=4)
+            [0, 1, 2, 3] [4, 5, 6, 7] [8, 9, 10, 11] [12, 13, 14, 15]
+        "#]],
     );
     check(
         "a=2, b=8",
         &[1, 1],
         &square,
         expect![[r#"
-        a=2 (a.y=2 every 2), b=8 (b.x=4, b.y=2)
-        [0, 4, 1, 5, 2, 6, 3, 7] [8, 12, 9, 13, 10, 14, 11, 15]
-    "#]],
+            a=2 (a.y=2 every 2), b=8 (b.x=4, b.y=2)
+            [0, 4, 1, 5, 2, 6, 3, 7] [8, 12, 9, 13, 10, 14, 11, 15]
+        "#]],
     );
     let chips_of_two = torus(1, [2, 2, 1], 2);
     check(
@@ -89,18 +89,18 @@ fn axes_get_whole_physical_axes_and_split_them_where_they_must() {
         &[1, 1],
         &chips_of_two,
         expect![[r#"
-        data=4 (data.x=2, data.y=2), tensor=2 (tensor.core=2)
-        [0, 1] [4, 5] [2, 3] [6, 7]
-    "#]],
+            data=4 (data.x=2, data.y=2), tensor=2 (tensor.core=2)
+            [0, 1] [4, 5] [2, 3] [6, 7]
+        "#]],
     );
     check(
         "fsdp=8",
         &[1],
         &chips_of_two,
         expect![[r#"
-        fsdp=8 (fsdp.x=2, fsdp.y=2, fsdp.core=2)
-        [0, 1, 4, 5, 2, 3, 6, 7]
-    "#]],
+            fsdp=8 (fsdp.x=2, fsdp.y=2, fsdp.core=2)
+            [0, 1, 4, 5, 2, 3, 6, 7]
+        "#]],
     );
 }
 
@@ -131,9 +131,9 @@ fn shuffled_devices_of_two_slices_give_the_known_mesh() {
         &[2, 1],
         &expected,
         expect![[r#"
-        a=4 (a.dcn=2, a.y=2), b=2 (b.x=2)
-        [2, 1] [0, 3] [4, 7] [6, 5]
-    "#]],
+            a=4 (a.dcn=2, a.y=2), b=2 (b.x=2)
+            [2, 1] [0, 3] [4, 7] [6, 5]
+        "#]],
     );
     for _ in 0..devices.len() {
         devices.rotate_left(3);
@@ -149,27 +149,27 @@ fn slices_are_the_outer_part_of_an_axis() {
         &[2, 1, 1],
         &slices,
         expect![[r#"
-        data=2 (data.dcn=2), fsdp=4 (fsdp.x=2, fsdp.y=2), tensor=1
-        [0] [2] [1] [3] [100000] [100002] [100001] [100003]
-    "#]],
+            data=2 (data.dcn=2), fsdp=4 (fsdp.x=2, fsdp.y=2), tensor=1
+            [0] [2] [1] [3] [100000] [100002] [100001] [100003]
+        "#]],
     );
     check(
         "fsdp=4",
         &[2],
         &slices,
         expect![[r#"
-        fsdp=8 (fsdp.dcn=2, fsdp.x=2, fsdp.y=2)
-        [0, 2, 1, 3, 100000, 100002, 100001, 100003]
-    "#]],
+            fsdp=8 (fsdp.dcn=2, fsdp.x=2, fsdp.y=2)
+            [0, 2, 1, 3, 100000, 100002, 100001, 100003]
+        "#]],
     );
     check(
         "a=2, b=2",
         &[1, 2],
         &slices,
         expect![[r#"
-        a=2 (a.y=2), b=4 (b.dcn=2, b.x=2)
-        [0, 1, 100000, 100001] [2, 3, 100002, 100003]
-    "#]],
+            a=2 (a.y=2), b=4 (b.dcn=2, b.x=2)
+            [0, 1, 100000, 100001] [2, 3, 100002, 100003]
+        "#]],
     );
 }
 
@@ -182,9 +182,9 @@ fn without_coordinates_meshes_are_row_major() {
         &[1, 1],
         &topology,
         expect![[r#"
-        data=2 (data.devices=2 every 3), fsdp=3 (fsdp.devices=3)
-        [0, 1, 2] [3, 4, 5]
-    "#]],
+            data=2 (data.devices=2 every 3), fsdp=3 (fsdp.devices=3)
+            [0, 1, 2] [3, 4, 5]
+        "#]],
     );
 }
 
@@ -196,48 +196,48 @@ fn meshes_that_do_not_fit_name_both_numbers() {
         &[1],
         &one,
         expect![[r#"
-        error: mesh data=4, fsdp=4 has 2 axes, and 1 sizes over slices are given: [1]; there is one for each axis, 1 where it stays in a slice
-    "#]],
+            error: mesh data=4, fsdp=4 has 2 axes, and 1 sizes over slices are given: [1]; there is one for each axis, 1 where it stays in a slice
+        "#]],
     );
     check(
         "fsdp=16",
         &[2],
         &one,
         expect![[r#"
-        error: the mesh spans 2 slices (sizes over slices: fsdp=2), and the topology has 1; the sizes over slices multiply to the number of slices
-    "#]],
+            error: the mesh spans 2 slices (sizes over slices: fsdp=2), and the topology has 1; the sizes over slices multiply to the number of slices
+        "#]],
     );
     check(
         "fsdp=16",
         &[1],
         &two,
         expect![[r#"
-        error: the mesh spans 1 slice (sizes over slices: fsdp=1), and the topology has 2; the sizes over slices multiply to the number of slices
-    "#]],
+            error: the mesh spans 1 slice (sizes over slices: fsdp=1), and the topology has 2; the sizes over slices multiply to the number of slices
+        "#]],
     );
     check(
         "data=1, fsdp=16",
         &[4, 1],
         &two,
         expect![[r#"
-        error: the mesh spans 4 slices (sizes over slices: data=4, fsdp=1), and the topology has 2; the sizes over slices multiply to the number of slices
-    "#]],
+            error: the mesh spans 4 slices (sizes over slices: data=4, fsdp=1), and the topology has 2; the sizes over slices multiply to the number of slices
+        "#]],
     );
     check(
         "data=1, fsdp=8",
         &[2, 1],
         &two,
         expect![[r#"
-        error: mesh data=1, fsdp=8 takes 8 devices of a slice, and a slice of the topology has 16
-    "#]],
+            error: mesh data=1, fsdp=8 takes 8 devices of a slice, and a slice of the topology has 16
+        "#]],
     );
     check(
         "data=1, fsdp=16",
         &[0, 1],
         &two,
         expect![[r#"
-        error: the mesh spans 0 slices (sizes over slices: data=0, fsdp=1), and the topology has 2; the sizes over slices multiply to the number of slices
-    "#]],
+            error: the mesh spans 0 slices (sizes over slices: data=0, fsdp=1), and the topology has 2; the sizes over slices multiply to the number of slices
+        "#]],
     );
     let all_in_one = Placement::new(&mesh("fsdp=32"), &two).unwrap_err();
     expect!["the mesh spans 1 slice (sizes over slices: fsdp=1), and the topology has 2; the sizes over slices multiply to the number of slices"].assert_eq(&all_in_one.to_string());

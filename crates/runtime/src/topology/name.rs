@@ -377,11 +377,11 @@ mod tests {
                 topology "v5e": "" is no shape of v5e: expected the chips along x and y, each at least 1, such as 4x4
                 topology "v9z:2x2": unknown generation "v9z"; known are v2, v3, v4, v5e, v5p, v6e, tpu7x
                 topology "v5litepod-8" has a number in place of a shape, and what a number counts differs; write a shape, such as v5e:2x4 (8 chips)
-                topology "v7x-2048" has a number in place of a shape, and what a number counts differs; write a shape, such as tpu7x:8x8x16 (1024 chips), tpu7x:4x16x16 (1024 chips), tpu7x:4x8x32 (1024 chips), tpu7x:32x32x1 (1024 chips)
+                topology "v7x-2048" has a number in place of a shape, and what a number counts differs; write a shape, such as tpu7x:8x8x16 (1024 chips), tpu7x:4x16x16 (1024 chips), tpu7x:4x8x32 (1024 chips), tpu7x:4x4x64 (1024 chips)
                 topology "v6p:2x2": unknown generation "v6p": did you mean v6e?; known are v2, v3, v4, v5e, v5p, v6e, tpu7x
                 topology "v5e-8" has a number in place of a shape, and what a number counts differs; write a shape, such as v5e:2x4 (8 chips)
                 topology "v5e:16" has a number in place of a shape, and what a number counts differs; write a shape, such as v5e:4x4 (16 chips)
-                topology "v5p-2048" has a number in place of a shape, and what a number counts differs; write a shape, such as v5p:8x8x16 (1024 chips), v5p:4x16x16 (1024 chips), v5p:4x8x32 (1024 chips), v5p:32x32x1 (1024 chips)
+                topology "v5p-2048" has a number in place of a shape, and what a number counts differs; write a shape, such as v5p:8x8x16 (1024 chips), v5p:4x16x16 (1024 chips), v5p:4x8x32 (1024 chips), v5p:4x4x64 (1024 chips)
                 topology "v4:7" has a number in place of a shape, and what a number counts differs; write the chips along x, y and z, each at least 1, such as 4x4x4
                 topology "v2-0" has a number in place of a shape, and what a number counts differs; write the chips along x and y, each at least 1, such as 4x4
             "#]],
