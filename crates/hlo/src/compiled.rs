@@ -12,6 +12,10 @@ use prost::Message;
 use shardwright_mesh::ReplicaGroups;
 use thiserror::Error;
 
+/// The name of the computations in which TPU compilers do a reduce-scatter in one step, written there as an all-reduce
+/// and a slice of it.
+const SCATTER_FUSION: &str = "all-reduce-scatter";
+
 /// An optimized program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompiledProgram {
@@ -72,9 +76,12 @@ impl CompiledProgram {
             }
             other => return Err(CompiledError { reason: format!("its format is {other}") }),
         };
-        let instructions = module.computations.iter().flat_map(|c| &c.instructions);
-        let collectives = instructions.filter_map(Collective::of).collect();
-        Ok(CompiledProgram { name: module.name, collectives })
+        let collectives = module.computations.iter().flat_map(|computation| {
+            let scatters = computation.name.starts_with(SCATTER_FUSION);
+            let collectives = computation.instructions.iter().filter_map(Collective::of);
+            collectives.map(move |collective| if scatters { collective.scattered() } else { collective })
+        });
+        Ok(CompiledProgram { name: module.name, collectives: collectives.collect() })
     }
 
     /// Number and result bytes of the collectives of one kind.
@@ -142,6 +149,18 @@ impl Collective {
     }
 }
 
+impl Collective {
+    /// The reduce-scatter that an all-reduce is whose result is cut at once, each device keeping its block.
+    fn scattered(self) -> Collective {
+        match (self.kind, self.group_size()) {
+            (CollectiveKind::AllReduce, Some(size @ 1..)) => {
+                Collective { kind: CollectiveKind::ReduceScatter, bytes: self.bytes / size as u64, ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
 /// The messages, each with only the fields that are read.
 mod proto {
     use prost::Message;
@@ -163,6 +182,8 @@ mod proto {
 
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct Computation {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
         #[prost(message, repeated, tag = "2")]
         pub(super) instructions: Vec<Instruction>,
     }
@@ -357,6 +378,10 @@ mod tests {
     const BF16: i32 = 16;
 
     fn program(instructions: Vec<(&str, Shape)>) -> CompiledProgram {
+        program_in("main", instructions)
+    }
+
+    fn program_in(computation: &str, instructions: Vec<(&str, Shape)>) -> CompiledProgram {
         let instruction = |(opcode, shape): (&str, Shape)| Instruction {
             opcode: opcode.into(),
             shape: Some(shape),
@@ -364,7 +389,8 @@ mod tests {
             ..Default::default()
         };
         let instructions = instructions.into_iter().map(instruction).collect();
-        let module = Module { name: "m".into(), computations: vec![Computation { instructions }] };
+        let computation = Computation { name: computation.into(), instructions };
+        let module = Module { name: "m".into(), computations: vec![computation] };
         CompiledProgram::parse("hlo", &module.encode_to_vec()).unwrap()
     }
 
@@ -389,7 +415,7 @@ mod tests {
     fn groups_are_read_however_they_are_written() {
         let groups = |instruction: Instruction| {
             let instruction = Instruction { opcode: "all-gather".into(), ..instruction };
-            let computation = Computation { instructions: vec![instruction] };
+            let computation = Computation { name: String::new(), instructions: vec![instruction] };
             let module = Module { name: "m".into(), computations: vec![computation] };
             let program = CompiledProgram::parse("hlo", &module.encode_to_vec()).unwrap();
             program.collectives[0].groups.as_ref().map(ReplicaGroups::to_string)
@@ -437,6 +463,15 @@ mod tests {
                 None,
             ]
         );
+    }
+
+    #[test]
+    fn an_all_reduce_that_is_cut_at_once_is_a_reduce_scatter() {
+        let gradient = || vec![("all-reduce", Shape::array(F32, &[64, 4]))];
+        let fused = program_in("all-reduce-scatter.3", gradient());
+        assert_eq!(fused.total(CollectiveKind::ReduceScatter), (1, 64 * 4 * 4 / 4));
+        assert_eq!(fused.total(CollectiveKind::AllReduce), (0, 0));
+        assert_eq!(program_in("fused_computation", gradient()).total(CollectiveKind::ReduceScatter), (0, 0));
     }
 
     #[test]

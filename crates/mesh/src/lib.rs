@@ -59,6 +59,12 @@
 //! Compilers number tiles, and name axes of meshes of their own. [`HloSharding::to_named`] and
 //! [`ReplicaGroups::axes_of`] find the axes of the program's mesh in that.
 //!
+//! # Where devices are
+//!
+//! Which device stands at which position of a mesh decides how far neighbours are apart. A [`PhysicalTopology`]
+//! says where devices are, and a [`Placement`] lays a mesh on it so that the axes that communicate most get the
+//! best connections. A [`HostView`] is the part of a mesh that one of several processes drives.
+//!
 //! # Example
 //!
 //! ```
@@ -75,6 +81,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod assign;
 mod axis;
 mod axis_ref;
 mod device_order;
@@ -82,22 +89,28 @@ mod draw;
 mod draw_svg;
 mod draw_text;
 mod hlo_sharding;
+mod host;
 mod json;
 mod mesh;
+mod placement;
 mod replica_groups;
 mod sdy;
 mod sharding;
 mod spec;
 mod text;
 mod to_named;
+mod topology;
 
 pub use axis::AxisName;
 pub use draw::{DrawStyle, draw_mesh, draw_sharding, svg_mesh, svg_sharding};
 pub use hlo_sharding::{HloSharding, MeshSharding, Subgroup, TileSharding};
+pub use host::{BatchRows, HostError, HostView};
 pub use mesh::{AbstractMesh, Mesh, MeshError};
+pub use placement::{Placement, PlacementError, SubAxis};
 pub use replica_groups::ReplicaGroups;
 pub use sdy::SdySharding;
 pub use sharding::{NamedSharding, Shard, ShardingError};
 pub use spec::{DimSharding, PartitionSpec, SpecParseError};
 pub use text::TextError;
 pub use to_named::AxesError;
+pub use topology::{PhysicalAxis, PhysicalDevice, PhysicalTopology, TopologyError, TorusPosition};

@@ -24,7 +24,8 @@ pub struct AbstractMesh {
 /// The runtime's view of a mesh: an [`AbstractMesh`] and the device at each of its positions.
 ///
 /// The ids are in row-major order of the axes, and partition `p` of a program runs on `device_ids()[p]`:
-/// ids `[0, 2, 1, 3]` on `x=2, y=2` put devices 0 and 2 in the first row. Cloning is cheap.
+/// ids `[0, 2, 1, 3]` on `x=2, y=2` put devices 0 and 2 in the first row. Cloning is cheap. [`crate::Placement`]
+/// works out the order that suits the network between the devices.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mesh {
     shape: AbstractMesh,

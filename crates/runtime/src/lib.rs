@@ -9,6 +9,7 @@
 //! | compile a [`ShardedModule`](shardwright_partition::ShardedModule) | [`Runtime::compile`] |
 //! | put an array on the devices, or back | [`ShardedArray`] |
 //! | run | [`Program::execute`] |
+//! | compile for TPUs that are not there | [`topology`] |
 //!
 //! This crate knows no training and no model. Everything that a plugin would take in silence or abort on (a wrong
 //! dtype, another sharding, a mesh of devices that do not exist) is checked before the plugin sees it.
@@ -19,6 +20,7 @@ mod error;
 pub mod plugins;
 mod program;
 mod runtime;
+pub mod topology;
 
 pub use array::ShardedArray;
 pub use error::{RuntimeError, RuntimeErrorKind};
