@@ -69,6 +69,13 @@ macro_rules! status_codes {
                     _ => StatusCode::Unknown,
                 }
             }
+
+            /// The code's number in PJRT.
+            pub(crate) fn number(self) -> u32 {
+                match self {
+                    $(StatusCode::$name => $number,)*
+                }
+            }
         }
 
         impl fmt::Display for StatusCode {
