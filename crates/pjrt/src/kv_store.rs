@@ -180,8 +180,8 @@ unsafe fn with_store<T>(
     // What the store leaves half done is its own affair, as with any other thread of its callers.
     catch_unwind(AssertUnwindSafe(|| act(store.as_ref(), key))).unwrap_or_else(|panic| {
         let message = format!("the key-value store panicked at key {key}: {}", panic_message(&*panic));
-        // A payload whose destructor panics in turn must not unwind from here.
-        std::mem::forget(panic);
+        // What was thrown can panic in turn when it is dropped; what that throws is left alone.
+        catch_unwind(AssertUnwindSafe(|| drop(panic))).unwrap_or_else(std::mem::forget);
         Err(KeyValueError::new(StatusCode::Internal, message))
     })
 }

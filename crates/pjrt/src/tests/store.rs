@@ -64,6 +64,15 @@ fn a_value_from_another_thread_is_waited_for() {
 struct Refuses;
 struct Panics;
 
+/// What panics again when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped")
+    }
+}
+
 impl KeyValueStore for Refuses {
     fn get(&self, _: &str, _: Duration) -> Result<Vec<u8>, KeyValueError> {
         Err(KeyValueError::new(StatusCode::Unavailable, "the coordinator is gone"))
@@ -88,7 +97,7 @@ impl KeyValueStore for Panics {
     }
 
     fn put(&self, _: &str, _: &[u8]) -> Result<(), KeyValueError> {
-        std::panic::panic_any(1u8)
+        std::panic::panic_any(Bomb)
     }
 }
 
