@@ -121,13 +121,11 @@ fn integer(value: &sys::PJRT_NamedValue) -> Result<i64, Failure> {
 }
 
 fn words(value: &sys::PJRT_NamedValue) -> Result<String, Failure> {
-    match value.type_ {
-        // SAFETY: the type says which field is filled in, and the size how long the text is.
-        sys::PJRT_NamedValue_kString => {
-            Ok(unsafe { text(value.__bindgen_anon_1.string_value, value.value_size) })
-        }
-        _ => Err(Failure::invalid("the option takes a text")),
+    if value.type_ != sys::PJRT_NamedValue_kString {
+        return Err(Failure::invalid("the option takes a text"));
     }
+    // SAFETY: the type says which field is filled in, and the size how long the text is.
+    Ok(unsafe { text(value.__bindgen_anon_1.string_value, value.value_size) })
 }
 
 /// Calls the callbacks that the options ask for; what was got.

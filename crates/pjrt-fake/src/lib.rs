@@ -88,13 +88,8 @@ pub fn path() -> PathBuf {
     let name =
         format!("{}shardwright_pjrt_fake{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     // Examples lie beside the folder of tests and libraries, and not in it.
-    let places = test
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .flat_map(|folder| [folder.join(&name), folder.join("deps").join(&name)]);
-    places
-        .filter(|place| place.is_file())
-        .next()
-        .unwrap_or_else(|| panic!("{name} is not beside {}", test.display()))
+    let folders =
+        test.ancestors().skip(1).take(2).flat_map(|folder| [folder.to_owned(), folder.join("deps")]);
+    let mut places = folders.map(|folder| folder.join(&name));
+    places.find(|place| place.is_file()).unwrap_or_else(|| panic!("{name} is not beside {}", test.display()))
 }

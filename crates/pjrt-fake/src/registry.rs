@@ -33,6 +33,13 @@ struct Registry {
     live: BTreeMap<usize, Entry>,
 }
 
+impl Registry {
+    fn get<O: Object>(&self, address: usize) -> Option<Arc<O>> {
+        let entry = self.live.get(&address)?;
+        Arc::clone(&entry.object).downcast().ok()
+    }
+}
+
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { last: 0, live: BTreeMap::new() });
 
 fn registry() -> MutexGuard<'static, Registry> {
@@ -62,31 +69,30 @@ pub(crate) fn insert<O: Object, W>(owner: *const W, object: O) -> *mut O::Raw {
 
 /// The object behind a handle.
 pub(crate) fn get<O: Object>(handle: *const O::Raw) -> Result<Arc<O>, Failure> {
-    let object = registry().live.get(&handle.addr()).map(|entry| Arc::clone(&entry.object));
-    object.and_then(|object| object.downcast().ok()).ok_or_else(|| unknown::<O>(handle, "used"))
+    registry().get::<O>(handle.addr()).ok_or_else(|| unknown::<O>(handle))
 }
 
-/// Takes an object out, which has to be there.
+/// Takes an object out, which has to be there, and after all that it owns.
 pub(crate) fn remove<O: Object>(handle: *const O::Raw) -> Result<Arc<O>, Failure> {
-    let object = get::<O>(handle).map_err(|_| unknown::<O>(handle, "destroyed"))?;
-    registry().live.remove(&handle.addr());
-    let orphans = registry()
-        .live
-        .values()
-        .filter(|entry| entry.owner == handle.addr())
-        .map(|entry| entry.kind)
-        .collect::<Vec<_>>();
+    let address = handle.addr();
+    let mut registry = registry();
+    let Some(object) = registry.get::<O>(address) else {
+        drop(registry);
+        return Err(unknown::<O>(handle));
+    };
+    registry.live.remove(&address);
+    let owned = registry.live.values().filter(|entry| entry.owner == address);
+    let orphans: Vec<&str> = owned.map(|entry| entry.kind).collect();
+    drop(registry);
     if !orphans.is_empty() {
         session::violation(format!("{} destroyed before its {}", O::KIND, orphans.join(", ")));
     }
     Ok(object)
 }
 
-fn unknown<O: Object>(handle: *const O::Raw, done: &str) -> Failure {
-    let message = match handle.is_null() {
-        true => format!("null {done} as {}", O::KIND),
-        false => format!("{} {done} that is none, or no longer", O::KIND),
-    };
+fn unknown<O: Object>(handle: *const O::Raw) -> Failure {
+    let what = if handle.is_null() { "null" } else { "what is none, or is gone," };
+    let message = format!("{what} given as {}", O::KIND);
     session::violation(message.clone());
     Failure::internal(message)
 }

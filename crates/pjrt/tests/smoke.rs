@@ -2,7 +2,6 @@
 //!
 //! A plugin that cannot be had is a failure. On a platform that a pin is not for, its lane says so and does nothing.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -37,11 +36,12 @@ const MATMUL: &[u8] = b"
     }";
 
 /// The pinned plugin of this name, fetched if need be; `None` where there is no build for this platform.
+#[expect(clippy::print_stderr, reason = "a lane that cannot run says so")]
 fn plugin(name: &str) -> Option<Plugin> {
     let pins = PinnedPlugins::embedded();
     let pin = pins.get(name).unwrap_or_else(|| panic!("{name} is pinned"));
     if pin.platform != Platform::current() {
-        writeln!(std::io::stderr(), "skipped: {name} is for {}", pin.platform).unwrap();
+        eprintln!("skipped: {name} is for {}", pin.platform);
         return None;
     }
     let request = PluginRequest { plugin: Some(name.into()), ..PluginRequest::default() };

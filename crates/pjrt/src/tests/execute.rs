@@ -79,6 +79,7 @@ fn a_program_that_does_not_compile_says_why() {
     assert_eq!(error.to_string(), "unimplemented: PJRT_Client_Compile: no such op");
     let error = compile(&client, "identity f32[-1]").unwrap_err();
     assert_eq!(error.to_string(), "unsupported: parameter 0: its dims are [-1]");
+    compile(&client, "allocate 1000000").unwrap();
 }
 
 #[test]
