@@ -50,7 +50,7 @@ fn registry() -> MutexGuard<'static, Registry> {
 pub(crate) fn reserve<O: Object>() -> *mut O::Raw {
     let mut registry = registry();
     registry.last += 1;
-    // Numbers that look like addresses, of a page that is nobody's.
+    // Spaced as addresses are, so that none is taken for a flag or a null; nobody follows them.
     ptr::without_provenance_mut(registry.last * 16)
 }
 

@@ -154,13 +154,39 @@ fn table() -> sys::PJRT_Api {
     table
 }
 
+/// One attribute of each type, and one of a type that the header does not have.
+fn attributes() -> [sys::PJRT_NamedValue; 6] {
+    type Value = sys::PJRT_NamedValue__bindgen_ty_1;
+    const VERSION: [i64; 3] = [1, 2, 3];
+    const WORDS: &str = "a plugin for tests";
+    let attribute = |name: &'static str, type_, value, value_size| sys::PJRT_NamedValue {
+        name: name.as_ptr().cast(),
+        name_size: name.len(),
+        type_,
+        __bindgen_anon_1: value,
+        value_size,
+        ..Struct::new()
+    };
+    let version = Value { int64_array_value: VERSION.as_ptr() };
+    let words = Value { string_value: WORDS.as_ptr().cast() };
+    [
+        attribute("stablehlo_current_version", sys::PJRT_NamedValue_kInt64List, version, VERSION.len()),
+        attribute("words", sys::PJRT_NamedValue_kString, words, WORDS.len()),
+        attribute("of a later type", 99, Value { int64_value: 1 }, 1),
+        attribute("integer", sys::PJRT_NamedValue_kInt64, Value { int64_value: -7 }, 1),
+        attribute("number", sys::PJRT_NamedValue_kFloat, Value { float_value: 0.5 }, 1),
+        attribute("truth", sys::PJRT_NamedValue_kBool, Value { bool_value: true }, 1),
+    ]
+}
+
 functions! {
     fn PJRT_Plugin_Initialize(_args: PJRT_Plugin_Initialize_Args) {
         Ok(())
     }
 
     fn PJRT_Plugin_Attributes(args: PJRT_Plugin_Attributes_Args) {
-        (args.attributes, args.num_attributes) = (std::ptr::null(), 0);
+        static ATTRIBUTES: LazyLock<Shared<[sys::PJRT_NamedValue; 6]>> = LazyLock::new(|| Shared(attributes()));
+        (args.attributes, args.num_attributes) = (ATTRIBUTES.0.as_ptr(), ATTRIBUTES.0.len());
         Ok(())
     }
 }

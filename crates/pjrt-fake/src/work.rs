@@ -87,9 +87,11 @@ pub(crate) fn release() {
 
 /// Has all work done and waits for it.
 pub(crate) fn finish() {
-    release();
     let mut queue = queue();
     while queue.busy || !queue.jobs.is_empty() {
+        // Each time anew, as more may have come.
+        queue.released = true;
+        CHANGED.notify_all();
         queue = wait(queue);
     }
 }

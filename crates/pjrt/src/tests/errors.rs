@@ -143,6 +143,20 @@ fn each_status_has_its_code_and_errors_are_freed() {
 }
 
 #[test]
+fn attributes_are_read_but_for_those_of_unknown_types() {
+    let session = Session::new();
+    let attributes = [
+        ("stablehlo_current_version", NamedValue::from(vec![1, 2, 3])),
+        ("words", "a plugin for tests".into()),
+        ("integer", (-7).into()),
+        ("number", 0.5.into()),
+        ("truth", true.into()),
+    ];
+    let expected = attributes.map(|(name, value)| (name.to_owned(), value));
+    assert_eq!(load(&session).attributes().unwrap(), expected);
+}
+
+#[test]
 fn attributes_that_a_plugin_does_not_implement_are_none() {
     let session = Session::new();
     let plugin = load(&session);
@@ -202,6 +216,17 @@ fn an_error_of_a_destructor_goes_nowhere() {
     assert_eq!(session.live().into_iter().collect::<Vec<_>>(), [("buffer", 1)]);
     assert_eq!(session.violations(), ["client destroyed before its buffer"]);
     session.forget();
+}
+
+#[test]
+fn options_of_each_type_reach_the_plugin() {
+    let session = Session::new();
+    let error =
+        |options: ClientOptions| Client::new(&load(&session), &options).unwrap_err().message().to_owned();
+    let options = ClientOptions::default().with("devices", 2).with("events", "late");
+    assert_eq!(error(options.clone().with("colour", vec![1, 2])), "Unknown option: colour");
+    assert_eq!(error(options.clone().with("devices", "two")), "the option takes an integer");
+    assert_eq!(error(options.with("events", true)), "the option takes a text");
 }
 
 #[test]

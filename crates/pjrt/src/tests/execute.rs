@@ -94,6 +94,27 @@ fn null_for_a_result_is_an_error_and_nothing_is_left() {
 }
 
 #[test]
+fn one_client_serves_several_threads() {
+    let session = Session::new();
+    let client = client(&session, 1, "thread");
+    let executable = compile(&client, "add f32[3]").unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            let (client, executable) = (&client, &executable);
+            scope.spawn(move || {
+                for round in 0..25u8 {
+                    let (a, b) = (f32::from(thread), f32::from(round));
+                    let args = vec![Arg::Donate(put(client, &[a; 3])), Arg::Donate(put(client, &[b; 3]))];
+                    let execution = executable.execute(args).unwrap();
+                    assert_eq!(execution.outputs[0][0].to_host().unwrap(), array(&[a + b; 3]));
+                    execution.wait().unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn executables_are_described() {
     let session = Session::new();
     let client = client(&session, 1, "now");

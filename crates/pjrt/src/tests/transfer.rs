@@ -88,6 +88,21 @@ fn shared_host_memory_is_held_for_ever_where_there_is_no_event() {
     session.forget();
 }
 
+#[test]
+fn copies_and_transfers_that_fail_say_so() {
+    let session = Session::new();
+    let client = client(&session, 1, "late");
+    let buffers = put(&client, &[1.]);
+    session.fail("PJRT_Buffer_ToHostBuffer", 14, "the device is gone");
+    let error = buffers[0].to_host().unwrap_err();
+    assert_eq!(error.to_string(), "unavailable: PJRT_Buffer_ToHostBuffer: the device is gone");
+    session.fail("PJRT_Client_BufferFromHostBuffer", 8, "full");
+    let array = Arc::new(array(&[1.]));
+    let error = client.buffer_from_shared(array.clone(), &client.devices()[0]).unwrap_err();
+    assert_eq!(error.code(), Some(StatusCode::ResourceExhausted));
+    assert_eq!(Arc::strong_count(&array), 1);
+}
+
 /// Borrowed memory that is freed or written over at once, while the plugin reads it later and on another thread.
 #[test]
 fn memory_that_is_gone_at_once_gives_right_sums() {
