@@ -59,6 +59,7 @@ mod api;
 mod buffer;
 mod client;
 mod device;
+mod elf;
 mod error;
 mod event;
 mod executable;

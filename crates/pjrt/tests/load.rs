@@ -77,7 +77,7 @@ fn a_dependency_that_is_missing() {
     let code = "int f(void); int g(void) { return f(); }";
     let plugin = folder.library("libplugin.so", code, &[dependency.to_str().unwrap()]);
     fs::remove_file(dependency).unwrap();
-    check(&plugin, ErrorKind::MissingDependency, "libabsent.so");
+    check(&plugin, ErrorKind::MissingDependency, "libabsent.so: cannot open");
 }
 
 #[test]
@@ -105,10 +105,22 @@ fn a_library_for_another_processor() {
     let folder = Folder::new();
     let path = folder.stub(0, 0, 81);
     let mut bytes = fs::read(&path).unwrap();
-    let other = if cfg!(target_arch = "x86_64") { 183 } else { 62 };
+    let (other, name) = if cfg!(target_arch = "x86_64") { (183, "aarch64") } else { (62, "x86-64") };
     bytes[18] = other;
     fs::write(&path, bytes).unwrap();
-    check(&path, ErrorKind::OtherArchitecture, &format!("ELF machine {other}"));
+    check(&path, ErrorKind::OtherArchitecture, &format!("the file is for {name}, this program for "));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_library_that_was_copied_in_part() {
+    let folder = Folder::new();
+    let whole = fs::read(folder.stub(2000, 0, 81)).unwrap();
+    let path = folder.path("part.so");
+    for size in [20, 63, 64, 500, 5000, whole.len() / 2] {
+        fs::write(&path, &whole[..size]).unwrap();
+        check(&path, ErrorKind::TruncatedLibrary, &format!("the file has {size} bytes and needs "));
+    }
 }
 
 #[test]
@@ -133,7 +145,11 @@ fn a_table_too_short_for_a_version() {
 #[test]
 fn another_major_version() {
     let folder = Folder::new();
-    check(&folder.stub(2000, 1, 2), ErrorKind::IncompatibleApi, "1.2, this program's is 0.81");
+    check(
+        &folder.stub(2000, 1, 2),
+        ErrorKind::IncompatibleApi,
+        "1.2, this program's is 0.81; a plugin with API 0.x is needed",
+    );
 }
 
 #[test]
