@@ -3,6 +3,7 @@
 //! The plugin is `shardwright-pjrt-fake`. Each test has it for itself, as a [`Session`], whose end checks that nothing
 //! was left behind, freed twice, or used after it was freed.
 
+mod contract;
 mod errors;
 mod execute;
 mod extensions;
@@ -31,8 +32,12 @@ fn load(session: &Session) -> Plugin {
 
 /// A client with these devices, whose work is done when `events` says.
 fn client(session: &Session, devices: i64, events: &str) -> Client {
-    Client::new(&load(session), &ClientOptions::default().with("devices", devices).with("events", events))
-        .unwrap()
+    client_of(&load(session), devices, events)
+}
+
+fn client_of(plugin: &Plugin, devices: i64, events: &str) -> Client {
+    let options = ClientOptions::default().with("devices", devices).with("events", events);
+    Client::new(plugin, &options).unwrap()
 }
 
 fn compile(client: &Client, program: &str) -> Result<LoadedExecutable, Error> {

@@ -1,9 +1,6 @@
 //! What a plugin lacks, and what it reports.
 
 use std::mem::offset_of;
-use std::ptr;
-
-use shardwright_pjrt_sys::Args;
 
 use super::*;
 
@@ -227,23 +224,4 @@ fn options_of_each_type_reach_the_plugin() {
     assert_eq!(error(options.clone().with("colour", vec![1, 2])), "Unknown option: colour");
     assert_eq!(error(options.clone().with("devices", "two")), "the option takes an integer");
     assert_eq!(error(options.with("events", true)), "the option takes a text");
-}
-
-#[test]
-fn null_for_an_object_is_an_error() {
-    unsafe extern "C" fn no_client(_: *mut sys::PJRT_Client_Create_Args) -> *mut sys::PJRT_Error {
-        ptr::null_mut()
-    }
-    let session = Session::new();
-    let plugin = try_load(&session, |table| table.PJRT_Client_Create = Some(no_client)).unwrap();
-    check(
-        Client::new(&plugin, &ClientOptions::default()).unwrap_err(),
-        ErrorKind::BrokenContract,
-        "plugin broke its contract: PJRT_Client_Create: returned null for an object",
-    );
-    let error = compile(&client(&session, 1, "now"), "null").unwrap_err();
-    assert_eq!(
-        (error.kind(), error.context()),
-        (ErrorKind::BrokenContract, sys::PJRT_Client_Compile_Args::FUNCTION)
-    );
 }

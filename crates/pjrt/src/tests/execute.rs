@@ -83,17 +83,6 @@ fn a_program_that_does_not_compile_says_why() {
 }
 
 #[test]
-fn null_for_a_result_is_an_error_and_nothing_is_left() {
-    let session = Session::new();
-    let client = client(&session, 1, "thread");
-    let error = compile(&client, "null-output").unwrap().execute(Vec::new()).map(drop).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "plugin broke its contract: PJRT_LoadedExecutable_Execute: returned null for an object"
-    );
-}
-
-#[test]
 fn one_client_serves_several_threads() {
     let session = Session::new();
     let client = client(&session, 1, "thread");

@@ -76,19 +76,6 @@ fn shared_host_memory_is_held_until_the_plugin_is_done() {
 }
 
 #[test]
-fn shared_host_memory_is_held_for_ever_where_there_is_no_event() {
-    let session = Session::new();
-    let client = client(&session, 1, "now");
-    let array = Arc::new(array(&[1.]));
-    session.fail("PJRT_Event_OnReady", 12, "no callbacks");
-    let error = client.buffer_from_shared(array.clone(), &client.devices()[0]).unwrap_err();
-    assert_eq!(error.context(), "PJRT_Event_OnReady");
-    assert_eq!(Arc::strong_count(&array), 2);
-    drop(client);
-    session.forget();
-}
-
-#[test]
 fn copies_and_transfers_that_fail_say_so() {
     let session = Session::new();
     let client = client(&session, 1, "late");
