@@ -47,7 +47,7 @@
 //! | `null-output` | running succeeds and gives null for the result `f32[]` |
 //! | `abort words` | the compiler aborts with this message |
 //! | `exit 3` | the compiler ends the process |
-//! | `segfault` | the compiler reads what is not there |
+//! | `segfault` | the compiler touches memory that is not there |
 //! | `hang` | the compiler never comes back |
 //! | `allocate 1000000` | the compiler needs so many bytes, and then it is `nothing` |
 #![expect(unsafe_code, reason = "this crate is the other side of a C interface")]

@@ -79,8 +79,12 @@ const SEGMENT_SIZE: u64 = SEGMENT as u64;
 
 /// Up to so many bytes from a place on; fewer where the file ends.
 fn read_at(file: &mut (impl Read + Seek), start: u64, size: usize) -> io::Result<Vec<u8>> {
-    file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
+    if i64::try_from(start).is_err() {
+        // Behind the end of every file; systems refuse to go there.
+        return Ok(bytes);
+    }
+    file.seek(SeekFrom::Start(start))?;
     file.take(size as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

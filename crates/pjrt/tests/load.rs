@@ -121,6 +121,10 @@ fn a_library_that_was_copied_in_part() {
         fs::write(&path, &whole[..size]).unwrap();
         check(&path, ErrorKind::TruncatedLibrary, &format!("the file has {size} bytes and needs "));
     }
+    let mut damaged = whole;
+    damaged[32..40].fill(0xff);
+    fs::write(&path, damaged).unwrap();
+    check(&path, ErrorKind::TruncatedLibrary, "and needs 18446744073709551615 or more");
 }
 
 #[test]

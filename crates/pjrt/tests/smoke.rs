@@ -4,9 +4,10 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use shardwright_pjrt::{
-    Arg, Client, ClientOptions, CompileOptions, DeviceDescription, ErrorKind, Extension, Plugin,
+    Arg, Client, ClientOptions, CompileOptions, DeviceDescription, ErrorKind, Extension, MemoryStore, Plugin,
     ProgramFormat, StatusCode, Topology,
 };
 use shardwright_runtime::plugins::{Environment, PinnedPlugins, Platform, PluginRequest, resolve};
@@ -66,6 +67,8 @@ fn cpu(name: &str, api_version: (i32, i32), shardings: bool) {
         assert!(device.memories().iter().any(|memory| memory == device.default_memory().unwrap()));
         assert!(device.memory_stats().unwrap_err().is_unimplemented());
     }
+    // These plugins have no use for a store, and take one.
+    Client::with_store(&plugin, &ClientOptions::default(), Arc::new(MemoryStore::default())).unwrap();
     facts(&client);
     donation(&client);
     partitions(&client);
