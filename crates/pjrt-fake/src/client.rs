@@ -1,12 +1,14 @@
-//! Clients with their devices and memories, and the key-value store that they may be given.
+//! Clients with their devices and memories.
 
 use std::ffi::c_int;
 
-use shardwright_pjrt_sys::{self as sys, Struct};
+use shardwright_pjrt_sys as sys;
 
-use crate::call::{functions, list, text};
-use crate::failure::{Failure, callback_error};
+use crate::call::{functions, list};
+use crate::failure::Failure;
+use crate::options::Options;
 use crate::registry::{self, Object, Shared};
+use crate::store;
 use crate::topology::{self, PLATFORM, Topology};
 use crate::work::When;
 
@@ -51,141 +53,6 @@ impl Object for Memory {
 /// The kinds of memory that each device has; the first is its own.
 pub(crate) const MEMORIES: [&str; 2] = ["device", "pinned_host"];
 
-struct Options {
-    devices: i64,
-    addressable: Option<i64>,
-    process_index: i64,
-    when: When,
-    fail: Option<u32>,
-    put: Option<(String, String)>,
-    get: Option<String>,
-    try_get: Option<String>,
-    timeout_ms: i64,
-}
-
-impl Options {
-    fn read(values: &[sys::PJRT_NamedValue]) -> Result<Options, Failure> {
-        let mut options = Options {
-            devices: 1,
-            addressable: None,
-            process_index: 0,
-            when: When::Now,
-            fail: None,
-            put: None,
-            get: None,
-            try_get: None,
-            timeout_ms: 1000,
-        };
-        for value in values {
-            // SAFETY: a named value has a name.
-            let name = unsafe { text(value.name, value.name_size) };
-            match name.as_str() {
-                "devices" => options.devices = integer(value)?,
-                "addressable" => options.addressable = Some(integer(value)?),
-                "process_index" => options.process_index = integer(value)?,
-                "timeout_ms" => options.timeout_ms = integer(value)?,
-                "fail" => options.fail = Some(integer(value)? as u32),
-                "get" => options.get = Some(words(value)?),
-                "try_get" => options.try_get = Some(words(value)?),
-                "put" => {
-                    let words = words(value)?;
-                    let pair =
-                        words.split_once('=').ok_or_else(|| Failure::invalid("put: key=value is needed"))?;
-                    options.put = Some((pair.0.to_owned(), pair.1.to_owned()));
-                }
-                "events" => {
-                    options.when = match words(value)?.as_str() {
-                        "now" => When::Now,
-                        "thread" => When::Thread,
-                        "late" => When::Late,
-                        other => {
-                            return Err(Failure::invalid(format!(
-                                "events: now, thread or late, not {other}"
-                            )));
-                        }
-                    }
-                }
-                _ => return Err(Failure::invalid(format!("Unknown option: {name}"))),
-            }
-        }
-        Ok(options)
-    }
-}
-
-fn integer(value: &sys::PJRT_NamedValue) -> Result<i64, Failure> {
-    match value.type_ {
-        // SAFETY: the type says which field is filled in.
-        sys::PJRT_NamedValue_kInt64 => Ok(unsafe { value.__bindgen_anon_1.int64_value }),
-        _ => Err(Failure::invalid("the option takes an integer")),
-    }
-}
-
-fn words(value: &sys::PJRT_NamedValue) -> Result<String, Failure> {
-    if value.type_ != sys::PJRT_NamedValue_kString {
-        return Err(Failure::invalid("the option takes a text"));
-    }
-    // SAFETY: the type says which field is filled in, and the size how long the text is.
-    Ok(unsafe { text(value.__bindgen_anon_1.string_value, value.value_size) })
-}
-
-/// Calls the callbacks that the options ask for; what was got.
-fn use_store(args: &sys::PJRT_Client_Create_Args, options: &Options) -> Result<String, Failure> {
-    // The C API passes the function that makes errors by address.
-    let mut make_error: sys::PJRT_CallbackError = Some(callback_error);
-    let none = || Failure::new(sys::PJRT_Error_Code_FAILED_PRECONDITION, "there is no key-value store");
-    let check = |error| Failure::take(error).map_or(Ok(()), Err);
-    let mut got = String::new();
-    if let Some((key, value)) = &options.put {
-        let mut put = sys::PJRT_KeyValuePutCallback_Args {
-            key: key.as_ptr().cast(),
-            key_size: key.len(),
-            value: value.as_ptr().cast(),
-            value_size: value.len(),
-            callback_error: &mut make_error,
-            user_arg: args.kv_put_user_arg,
-            ..Struct::new()
-        };
-        // SAFETY: all that the struct points to is alive during the call.
-        check(unsafe { args.kv_put_callback.ok_or_else(none)?(&mut put) })?;
-    }
-    if let Some(key) = &options.get {
-        let mut get = sys::PJRT_KeyValueGetCallback_Args {
-            key: key.as_ptr().cast(),
-            key_size: key.len(),
-            timeout_in_ms: options.timeout_ms as c_int,
-            callback_error: &mut make_error,
-            user_arg: args.kv_get_user_arg,
-            ..Struct::new()
-        };
-        // SAFETY: as above; the value is the caller's, has the stated size and is freed once, by its deleter.
-        unsafe {
-            check(args.kv_get_callback.ok_or_else(none)?(&mut get))?;
-            got = text(get.value, get.value_size);
-            get.value_deleter_callback.ok_or_else(|| Failure::internal("the value has no deleter"))?(
-                get.value,
-            );
-        }
-    }
-    if let Some(key) = &options.try_get {
-        let mut get = sys::PJRT_KeyValueTryGetCallback_Args {
-            key: key.as_ptr().cast(),
-            key_size: key.len(),
-            callback_error: &mut make_error,
-            user_arg: args.kv_try_get_user_arg,
-            ..Struct::new()
-        };
-        // SAFETY: as above.
-        unsafe {
-            check(args.kv_try_get_callback.ok_or_else(none)?(&mut get))?;
-            got = text(get.value, get.value_size);
-            get.value_deleter_callback.ok_or_else(|| Failure::internal("the value has no deleter"))?(
-                get.value,
-            );
-        }
-    }
-    Ok(got)
-}
-
 fn create(options: &Options, platform_version: String) -> Result<*mut sys::PJRT_Client, Failure> {
     let client = registry::reserve::<Client>();
     let addressable = options.addressable.unwrap_or(options.devices).clamp(0, options.devices.max(0));
@@ -229,7 +96,7 @@ functions! {
         if let Some(code) = options.fail {
             return Err(Failure::new(code, "told to fail"));
         }
-        let got = use_store(args, &options)?;
+        let got = store::call(args, &options)?;
         args.client = create(&options, got)?;
         Ok(())
     }

@@ -59,10 +59,12 @@ mod event;
 mod executable;
 mod execute;
 mod failure;
+mod options;
 mod program;
 mod proto;
 mod registry;
 mod session;
+mod store;
 mod topology;
 mod work;
 
