@@ -77,6 +77,7 @@ impl Object for Loaded {
     const KIND: &'static str = "loaded executable";
 }
 
+/// The compiled program, or none where null is what was asked for.
 fn compile(
     program: *const sys::PJRT_Program,
     options: CompileOptions,
@@ -166,8 +167,8 @@ functions! {
     fn PJRT_Executable_DeserializeAndLoad(args: PJRT_Executable_DeserializeAndLoad_Args) {
         // SAFETY: the caller passes bytes of this size.
         let bytes = unsafe { text(args.serialized_executable, args.serialized_executable_size) };
-        let read = deserialize(&bytes).ok_or_else(|| Failure::invalid("these are not the bytes of an executable"))?;
-        let (options, program) = read;
+        let not_ours = || Failure::invalid("these are not the bytes of an executable");
+        let (options, program) = deserialize(&bytes).ok_or_else(not_ours)?;
         let program = program::parse(&program)?.ok_or_else(|| Failure::invalid("the program is null"))?;
         args.loaded_executable = load(args.client, Compiled::new(program, options))?;
         Ok(())

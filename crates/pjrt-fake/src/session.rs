@@ -19,6 +19,7 @@ pub struct Session {
 
 #[derive(Default)]
 struct State {
+    /// Whether there is a session, which hears of broken rules.
     is_watched: bool,
     calls: BTreeMap<&'static str, usize>,
     violations: Vec<String>,
@@ -34,8 +35,7 @@ fn state() -> MutexGuard<'static, State> {
 
 impl Session {
     /// Waits for the turn and begins.
-    #[expect(clippy::new_without_default, reason = "beginning is an act")]
-    pub fn new() -> Session {
+    pub fn begin() -> Session {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         registry::clear();
         *state() = State { is_watched: true, ..State::default() };

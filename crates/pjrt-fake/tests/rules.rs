@@ -1,54 +1,21 @@
 //! The plugin notices callers that break the rules, and only those.
 #![expect(unsafe_code, reason = "the rules are those of a C interface")]
 
+mod support;
+
+use std::process::Command;
+
 use shardwright_pjrt_fake::Session;
-use shardwright_pjrt_sys::{self as sys, Args, Struct};
-
-/// Calls a function of the plugin: the arguments as it leaves them, or the error's message.
-fn call<A: Args>(args: A) -> Result<A, String> {
-    let (mut args, table) = (args, shardwright_pjrt_fake::GetPjrtApi());
-    // SAFETY: the table has all its functions, handles are checked by the plugin, and no other pointers are used here
-    // than those that it gives.
-    unsafe {
-        let error = A::function(table).expect("the plugin has it")(&mut args);
-        if error.is_null() {
-            return Ok(args);
-        }
-        let mut text = sys::PJRT_Error_Message_Args { error, ..Struct::new() };
-        sys::entry!(table, PJRT_Error_Message).expect("the plugin has it")(&mut text);
-        let message = std::slice::from_raw_parts(text.message.cast::<u8>(), text.message_size);
-        let message = String::from_utf8_lossy(message).into_owned();
-        let mut done = sys::PJRT_Error_Destroy_Args { error, ..Struct::new() };
-        sys::entry!(table, PJRT_Error_Destroy).expect("the plugin has it")(&mut done);
-        Err(message)
-    }
-}
-
-fn client() -> *mut sys::PJRT_Client {
-    call(sys::PJRT_Client_Create_Args::new()).unwrap().client
-}
+use shardwright_pjrt_sys::{self as sys, Struct};
+use support::{buffer, call, client};
 
 fn destroy(client: *mut sys::PJRT_Client) -> Result<(), String> {
     call(sys::PJRT_Client_Destroy_Args { client, ..Struct::new() }).map(drop)
 }
 
-fn buffer(client: *mut sys::PJRT_Client) -> (*mut sys::PJRT_Buffer, *mut sys::PJRT_Event) {
-    let devices = call(sys::PJRT_Client_Devices_Args { client, ..Struct::new() }).unwrap().devices;
-    let value = 1f32;
-    let args = call(sys::PJRT_Client_BufferFromHostBuffer_Args {
-        client,
-        data: (&raw const value).cast(),
-        type_: sys::PJRT_Buffer_Type_F32,
-        // SAFETY: there is one device.
-        device: unsafe { *devices },
-        ..Struct::new()
-    });
-    args.map(|args| (args.buffer, args.done_with_host_buffer)).unwrap()
-}
-
 #[test]
 fn what_is_used_well_leaves_nothing_behind() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client();
     let (buffer, event) = buffer(client);
     assert_eq!((session.live()["buffer"], session.live()["event"]), (1, 1));
@@ -60,11 +27,11 @@ fn what_is_used_well_leaves_nothing_behind() {
 
 #[test]
 fn what_is_destroyed_twice_or_used_afterwards_is_noticed() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client();
     destroy(client).unwrap();
     // A new object never takes the place of an old one.
-    let other = self::client();
+    let other = support::client();
     let check = |result: Result<(), String>, message: &str| {
         assert_eq!(result.unwrap_err(), message);
         assert_eq!(session.violations(), [message]);
@@ -80,7 +47,7 @@ fn what_is_destroyed_twice_or_used_afterwards_is_noticed() {
 
 #[test]
 fn a_client_that_goes_first_is_noticed() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client();
     buffer(client);
     destroy(client).unwrap();
@@ -92,7 +59,7 @@ fn a_client_that_goes_first_is_noticed() {
 #[test]
 fn a_session_ends_badly_if_something_is_left() {
     let left = std::panic::catch_unwind(|| {
-        let _session = Session::new();
+        let _session = Session::begin();
         client();
     });
     let message = *left.unwrap_err().downcast::<String>().unwrap();
@@ -101,7 +68,26 @@ fn a_session_ends_badly_if_something_is_left() {
 
 #[test]
 fn structs_that_are_too_short_are_refused() {
-    let _session = Session::new();
+    let _session = Session::begin();
     let short = sys::PJRT_Client_Create_Args { struct_size: 40, ..Struct::new() };
     assert_eq!(call(short).unwrap_err(), "struct of 40 bytes, 88 expected");
+}
+
+#[test]
+fn a_broken_rule_ends_the_process_where_no_session_hears_of_it() {
+    const IN_CHILD: &str = "SHARDWRIGHT_TEST_CHILD";
+    if std::env::var_os(IN_CHILD).is_some() {
+        let client = client();
+        destroy(client).unwrap();
+        unreachable!("destroyed twice: {:?}", destroy(client));
+    }
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["a_broken_rule_ends_the_process_where_no_session_hears_of_it", "--exact", "--nocapture"])
+        .env(IN_CHILD, "1")
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&child.stderr);
+    assert_eq!(child.status.code(), None, "{stderr}");
+    let message = "a rule of PJRT was broken: what is none, or is gone, given as client";
+    assert!(stderr.contains(message), "{stderr}");
 }

@@ -36,7 +36,7 @@ const OK: *mut sys::PJRT_Error = ptr::null_mut();
 
 #[test]
 fn null_for_a_client() {
-    let session = Session::new();
+    let session = Session::begin();
     let change = |table: &mut sys::PJRT_Api| {
         instead!(table.PJRT_Client_Create = |_args: PJRT_Client_Create_Args, _own| OK);
     };
@@ -47,7 +47,7 @@ fn null_for_a_client() {
 #[test]
 fn null_for_a_device() {
     static DEVICES: [usize; 1] = [0];
-    let session = Session::new();
+    let session = Session::begin();
     let change = |table: &mut sys::PJRT_Api| {
         instead!(
             table.PJRT_Client_Devices = |args: PJRT_Client_Devices_Args, own| {
@@ -64,7 +64,7 @@ fn null_for_a_device() {
 
 #[test]
 fn null_for_an_executable() {
-    let session = Session::new();
+    let session = Session::begin();
     check(compile(&client(&session, 1, "now"), "null"), sys::PJRT_Client_Compile_Args::FUNCTION, NULL);
 }
 
@@ -72,7 +72,7 @@ fn null_for_an_executable() {
 fn an_executable_on_a_device_of_nobody() {
     // No object of the fake has an odd number.
     static DEVICES: [usize; 1] = [7];
-    let session = Session::new();
+    let session = Session::begin();
     let change = |table: &mut sys::PJRT_Api| {
         instead!(
             table.PJRT_LoadedExecutable_AddressableDevices =
@@ -91,7 +91,7 @@ fn an_executable_on_a_device_of_nobody() {
 
 #[test]
 fn results_of_two_numbers() {
-    let session = Session::new();
+    let session = Session::begin();
     let change = |table: &mut sys::PJRT_Api| {
         instead!(
             table.PJRT_Executable_OutputElementTypes =
@@ -110,14 +110,14 @@ fn results_of_two_numbers() {
 
 #[test]
 fn null_for_a_result() {
-    let session = Session::new();
+    let session = Session::begin();
     let executable = compile(&client(&session, 2, "thread"), "null-output").unwrap();
     check(executable.execute(Vec::new()), sys::PJRT_LoadedExecutable_Execute_Args::FUNCTION, NULL);
 }
 
 #[test]
 fn null_for_the_event_of_an_execution() {
-    let session = Session::new();
+    let session = Session::begin();
     let change = |table: &mut sys::PJRT_Api| {
         instead!(
             table.PJRT_LoadedExecutable_Execute = |args: PJRT_LoadedExecutable_Execute_Args, own| {
@@ -135,7 +135,7 @@ fn null_for_the_event_of_an_execution() {
 
 #[test]
 fn host_memory_is_kept_for_ever_where_a_copy_to_it_has_no_event() {
-    let session = Session::new();
+    let session = Session::begin();
     let change = |table: &mut sys::PJRT_Api| {
         instead!(table.PJRT_Buffer_ToHostBuffer = |_args: PJRT_Buffer_ToHostBuffer_Args, _own| OK);
     };
@@ -145,7 +145,7 @@ fn host_memory_is_kept_for_ever_where_a_copy_to_it_has_no_event() {
 
 #[test]
 fn host_memory_is_kept_for_ever_where_a_copy_of_it_has_no_event() {
-    let session = Session::new();
+    let session = Session::begin();
     let change = |table: &mut sys::PJRT_Api| {
         instead!(
             table.PJRT_Client_BufferFromHostBuffer = |args: PJRT_Client_BufferFromHostBuffer_Args, own| {
@@ -172,7 +172,7 @@ fn host_memory_is_kept_for_ever_where_a_copy_of_it_has_no_event() {
 
 #[test]
 fn host_memory_is_kept_for_ever_where_a_callback_is_refused() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "now");
     let array = Arc::new(array(&[1.]));
     session.fail("PJRT_Event_OnReady", 12, "no callbacks");

@@ -12,7 +12,7 @@ fn check(error: Error, kind: ErrorKind, text: &str) {
 
 #[test]
 fn five_ways_not_to_have_something_are_five_errors() {
-    let session = Session::new();
+    let session = Session::begin();
     let no_client = |change: fn(&mut sys::PJRT_Api)| {
         let plugin = try_load(&session, change).unwrap();
         Client::new(&plugin, &ClientOptions::default()).unwrap_err()
@@ -53,7 +53,7 @@ fn five_ways_not_to_have_something_are_five_errors() {
 
 #[test]
 fn a_table_that_ends_inside_a_function_does_not_have_it() {
-    let session = Session::new();
+    let session = Session::begin();
     let place = offset_of!(sys::PJRT_Api, PJRT_Plugin_Initialize);
     for size in place..place + 8 {
         let error = try_load(&session, |table| table.struct_size = size).unwrap_err();
@@ -64,7 +64,7 @@ fn a_table_that_ends_inside_a_function_does_not_have_it() {
 
 #[test]
 fn missing_functions_are_listed() {
-    let session = Session::new();
+    let session = Session::begin();
     let missing = |change: fn(&mut sys::PJRT_Api)| try_load(&session, change).unwrap().missing_functions();
     let not_in_the_fake = missing(|_| ());
     assert!(!not_in_the_fake.contains(&"PJRT_Client_Create"));
@@ -80,7 +80,7 @@ fn missing_functions_are_listed() {
 
 #[test]
 fn newer_tables_are_taken() {
-    let session = Session::new();
+    let session = Session::begin();
     let plugin = try_load(&session, |table| {
         table.struct_size += 240;
         table.pjrt_api_version.minor_version = 111;
@@ -90,7 +90,7 @@ fn newer_tables_are_taken() {
 
 #[test]
 fn a_table_is_initialized_once_and_again_after_a_failure() {
-    let session = Session::new();
+    let session = Session::begin();
     let table = session.table(|_| ());
     // SAFETY: the session's tables live for ever.
     let load = |path: &str| unsafe { Plugin::from_table(Path::new(path), table) };
@@ -109,7 +109,7 @@ fn a_table_is_initialized_once_and_again_after_a_failure() {
 
 #[test]
 fn each_status_has_its_code_and_errors_are_freed() {
-    let session = Session::new();
+    let session = Session::begin();
     let plugin = load(&session);
     let codes = [
         (1, StatusCode::Cancelled, "cancelled"),
@@ -141,7 +141,7 @@ fn each_status_has_its_code_and_errors_are_freed() {
 
 #[test]
 fn attributes_are_read_but_for_those_of_unknown_types() {
-    let session = Session::new();
+    let session = Session::begin();
     let attributes = [
         ("stablehlo_current_version", NamedValue::from(vec![1, 2, 3])),
         ("words", "a plugin for tests".into()),
@@ -155,7 +155,7 @@ fn attributes_are_read_but_for_those_of_unknown_types() {
 
 #[test]
 fn attributes_that_a_plugin_does_not_implement_are_none() {
-    let session = Session::new();
+    let session = Session::begin();
     let plugin = load(&session);
     session.fail("PJRT_Plugin_Attributes", 12, "not here");
     assert_eq!(plugin.attributes(), Ok(Vec::new()));
@@ -172,7 +172,7 @@ fn errors_about_errors_are_freed_too() {
             sys::entry!(shardwright_pjrt_fake::GetPjrtApi(), PJRT_Error_GetCode).unwrap()(args)
         }
     }
-    let session = Session::new();
+    let session = Session::begin();
     let plugin = try_load(&session, |table| table.PJRT_Error_GetCode = Some(no_code)).unwrap();
     let error = Client::new(&plugin, &ClientOptions::default().with("fail", 8)).unwrap_err();
     check(error, ErrorKind::Status(StatusCode::Unknown), "unknown error: PJRT_Client_Create: told to fail");
@@ -180,7 +180,7 @@ fn errors_about_errors_are_freed_too() {
 
 #[test]
 fn without_the_functions_that_read_errors_there_is_an_error_still() {
-    let session = Session::new();
+    let session = Session::begin();
     let plugin = try_load(&session, |table| {
         (table.PJRT_Error_GetCode, table.PJRT_Error_Message) = (None, None);
     });
@@ -190,7 +190,7 @@ fn without_the_functions_that_read_errors_there_is_an_error_still() {
 
 #[test]
 fn an_error_while_a_client_is_looked_at_frees_the_client() {
-    let session = Session::new();
+    let session = Session::begin();
     for function in
         ["PJRT_Client_PlatformName", "PJRT_Client_Devices", "PJRT_DeviceDescription_Id", "PJRT_Memory_Kind"]
     {
@@ -203,7 +203,7 @@ fn an_error_while_a_client_is_looked_at_frees_the_client() {
 
 #[test]
 fn an_error_of_a_destructor_goes_nowhere() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "now");
     let buffers = put(&client, &[1.]);
     session.fail("PJRT_Buffer_Destroy", 13, "no");
@@ -217,7 +217,7 @@ fn an_error_of_a_destructor_goes_nowhere() {
 
 #[test]
 fn options_of_each_type_reach_the_plugin() {
-    let session = Session::new();
+    let session = Session::begin();
     let error =
         |options: ClientOptions| Client::new(&load(&session), &options).unwrap_err().message().to_owned();
     let options = ClientOptions::default().with("devices", 2).with("events", "late");

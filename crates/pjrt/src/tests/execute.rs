@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn results_are_computed_and_donated_arguments_are_gone() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "late");
     let executable = compile(&client, "donate add f32[2]").unwrap();
     let (a, b) = (put(&client, &[1., 2.]), put(&client, &[10., 20.]));
@@ -21,7 +21,7 @@ fn results_are_computed_and_donated_arguments_are_gone() {
 
 #[test]
 fn a_program_with_neither_arguments_nor_results() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "thread");
     let execution = compile(&client, "nothing").unwrap().execute(Vec::new()).unwrap();
     assert_eq!(execution.outputs.len(), 0);
@@ -30,7 +30,7 @@ fn a_program_with_neither_arguments_nor_results() {
 
 #[test]
 fn replicas_run_on_the_devices_that_are_assigned() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 4, "thread");
     let options = CompileOptions {
         num_replicas: 2,
@@ -55,7 +55,7 @@ fn replicas_run_on_the_devices_that_are_assigned() {
 
 #[test]
 fn a_failure_while_running_is_told_by_all_that_comes_of_it() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "late");
     let execution = compile(&client, "run-fail 8 no more room").unwrap().execute(Vec::new()).unwrap();
     let identity = compile(&client, "identity f32[]").unwrap();
@@ -73,7 +73,7 @@ fn a_failure_while_running_is_told_by_all_that_comes_of_it() {
 
 #[test]
 fn a_program_that_does_not_compile_says_why() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "now");
     let error = compile(&client, "module {}\n// fake: fail 12 no such op").unwrap_err();
     assert_eq!(error.to_string(), "unimplemented: PJRT_Client_Compile: no such op");
@@ -84,7 +84,7 @@ fn a_program_that_does_not_compile_says_why() {
 
 #[test]
 fn one_client_serves_several_threads() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "thread");
     let executable = compile(&client, "add f32[3]").unwrap();
     std::thread::scope(|scope| {
@@ -105,7 +105,7 @@ fn one_client_serves_several_threads() {
 
 #[test]
 fn executables_are_described() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "now");
     let executable = compile(&client, "add f32[2,3]").unwrap();
     let ty = "f32[2,3]";
@@ -119,7 +119,7 @@ fn executables_are_described() {
 
 #[test]
 fn topologies_are_described_and_compiled_for() {
-    let session = Session::new();
+    let session = Session::begin();
     let plugin = load(&session);
     let topology = Topology::new(&plugin, "fake:4", &ClientOptions::default()).unwrap();
     let ids: Vec<i64> = topology.devices().iter().map(DeviceDescription::id).collect();

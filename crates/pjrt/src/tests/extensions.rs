@@ -12,7 +12,7 @@ fn extension(number: u32, size: usize, next: *mut sys::PJRT_Extension_Base) -> *
 
 #[test]
 fn extensions_are_listed_in_order() {
-    let session = Session::new();
+    let session = Session::begin();
     let plugin = try_load(&session, |table| {
         table.extension_start = extension(19, 40, extension(77, 24, extension(1, 80, std::ptr::null_mut())));
     });
@@ -26,7 +26,7 @@ fn extensions_are_listed_in_order() {
 
 #[test]
 fn an_extension_of_an_older_plugin_is_missing_what_is_needed() {
-    let session = Session::new();
+    let session = Session::begin();
     let list = |table: &mut sys::PJRT_Api| table.extension_start = extension(19, 32, std::ptr::null_mut());
     let plugin = try_load(&session, list).unwrap();
     assert!(plugin.api().extension(Extension::SHARDINGS, 32).is_ok());
@@ -40,7 +40,7 @@ fn an_extension_of_an_older_plugin_is_missing_what_is_needed() {
 
 #[test]
 fn a_list_that_is_broken_ends() {
-    let session = Session::new();
+    let session = Session::begin();
     let plugin = try_load(&session, |table| {
         let ring = extension(1, 24, std::ptr::null_mut());
         // SAFETY: the extension has just been made, and nobody else knows of it.

@@ -7,7 +7,7 @@ use super::*;
 
 /// What the plugin's calls of a store come to: what it got, or its error.
 fn check(store: impl KeyValueStore + 'static, options: ClientOptions) -> Result<String, String> {
-    let session = Session::new();
+    let session = Session::begin();
     let client = Client::with_store(&load(&session), &options, Arc::new(store));
     client.map(|client| client.platform_version().to_owned()).map_err(|error| error.to_string())
 }
@@ -133,14 +133,14 @@ fn panics_become_errors() {
 
 #[test]
 fn a_client_without_a_store_has_none_to_call() {
-    let session = Session::new();
+    let session = Session::begin();
     let error = Client::new(&load(&session), &options().with("get", "a")).unwrap_err();
     assert_eq!(error.code(), Some(StatusCode::FailedPrecondition));
 }
 
 #[test]
 fn a_store_lives_as_long_as_its_client() {
-    let session = Session::new();
+    let session = Session::begin();
     let store = Arc::new(MemoryStore::default());
     let client = Client::with_store(&load(&session), &options(), store.clone()).unwrap();
     let buffers = put(&client, &[1.]);

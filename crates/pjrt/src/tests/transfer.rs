@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn a_client_outlives_its_buffers() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 2, "now");
     let buffer = client.buffer_from_host(&array(&[1.]), &client.devices()[1]).unwrap();
     drop(client);
@@ -18,7 +18,7 @@ fn a_client_outlives_its_buffers() {
 
 #[test]
 fn devices_and_memories_are_read() {
-    let session = Session::new();
+    let session = Session::begin();
     let options = ClientOptions::default().with("devices", 3).with("addressable", 2).with("process_index", 5);
     let client = Client::new(&load(&session), &options).unwrap();
     assert_eq!((client.platform_name(), client.process_index()), ("fake", 5));
@@ -32,7 +32,7 @@ fn devices_and_memories_are_read() {
 
 #[test]
 fn no_devices_at_all() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 0, "now");
     assert_eq!(client.devices().len(), 0);
     assert_eq!(compile(&client, "nothing").unwrap_err().kind(), ErrorKind::Refused);
@@ -40,7 +40,7 @@ fn no_devices_at_all() {
 
 #[test]
 fn host_memory_can_go_as_soon_as_a_copy_is_called() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "late");
     let mut array = array(&[1., 2.]);
     let buffer = client.buffer_from_host(&array, &client.devices()[0]).unwrap();
@@ -53,7 +53,7 @@ fn host_memory_can_go_as_soon_as_a_copy_is_called() {
 
 #[test]
 fn a_pending_copy_is_waited_for_before_its_memory_goes() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "late");
     let buffers = put(&client, &[3.]);
     let pending = buffers[0].copy_to_host_async().unwrap();
@@ -65,7 +65,7 @@ fn a_pending_copy_is_waited_for_before_its_memory_goes() {
 
 #[test]
 fn shared_host_memory_is_held_until_the_plugin_is_done() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "late");
     let array = Arc::new(array(&[1.]));
     drop(client.buffer_from_shared(array.clone(), &client.devices()[0]).unwrap());
@@ -77,7 +77,7 @@ fn shared_host_memory_is_held_until_the_plugin_is_done() {
 
 #[test]
 fn copies_and_transfers_that_fail_say_so() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "late");
     let buffers = put(&client, &[1.]);
     session.fail("PJRT_Buffer_ToHostBuffer", 14, "the device is gone");
@@ -93,7 +93,7 @@ fn copies_and_transfers_that_fail_say_so() {
 /// Borrowed memory that is freed or written over at once, while the plugin reads it later and on another thread.
 #[test]
 fn memory_that_is_gone_at_once_gives_right_sums() {
-    let session = Session::new();
+    let session = Session::begin();
     let client = client(&session, 1, "late");
     let device = &client.devices()[0];
     let n_rounds = 1000;
