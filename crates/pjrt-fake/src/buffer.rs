@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use shardwright_pjrt_sys as sys;
+use shardwright_pjrt_sys::{self as sys, Struct};
 
 use crate::call::{functions, list};
 use crate::client::{Client, Device, Memory};
@@ -19,6 +19,8 @@ pub(crate) struct Buffer {
     device: Shared<*mut sys::PJRT_Device>,
     memory: Shared<*mut sys::PJRT_Memory>,
     when: When,
+    /// The order of the dims, the last one first.
+    minor_to_major: Vec<i64>,
     cell: Mutex<Option<Arc<Cell>>>,
 }
 
@@ -108,6 +110,7 @@ pub(crate) fn create(
     let client = registry::get::<Device>(device)?.client.0;
     let cell = Arc::new(Cell::default());
     let buffer = Buffer {
+        minor_to_major: (0..ty.dims.len() as i64).rev().collect(),
         ty,
         device: Shared(device),
         memory: Shared(memory),
@@ -165,8 +168,7 @@ fn check_layout(buffer: &Buffer, layout: *const sys::PJRT_Buffer_MemoryLayout) -
         let tiled = layout.__bindgen_anon_1.tiled;
         list(tiled.minor_to_major, tiled.minor_to_major_size)
     };
-    let row_major = (0..buffer.ty.dims.len() as i64).rev();
-    match row_major.eq(order.iter().copied()) {
+    match buffer.minor_to_major == order {
         true => Ok(()),
         false => Err(Failure::unimplemented(format!("layout {order:?}"))),
     }
@@ -227,6 +229,17 @@ functions! {
     fn PJRT_Buffer_Dimensions(args: PJRT_Buffer_Dimensions_Args) {
         let buffer = registry::get::<Buffer>(args.buffer)?;
         (args.dims, args.num_dims) = (buffer.ty.dims.as_ptr(), buffer.ty.dims.len());
+        Ok(())
+    }
+
+    fn PJRT_Buffer_GetMemoryLayout(args: PJRT_Buffer_GetMemoryLayout_Args) {
+        let buffer = registry::get::<Buffer>(args.buffer)?;
+        args.layout.type_ = sys::PJRT_Buffer_MemoryLayout_Type_Tiled;
+        args.layout.__bindgen_anon_1.tiled = sys::PJRT_Buffer_MemoryLayout_Tiled {
+            minor_to_major: buffer.minor_to_major.as_ptr(),
+            minor_to_major_size: buffer.minor_to_major.len(),
+            ..Struct::new()
+        };
         Ok(())
     }
 

@@ -190,6 +190,13 @@ functions! {
         Ok(())
     }
 
+    fn PJRT_Memory_ToString(args: PJRT_Memory_ToString_Args) {
+        // Memories are named by their kind alone.
+        let kind = registry::get::<Memory>(args.memory)?.kind;
+        (args.to_string, args.to_string_size) = (kind.as_ptr().cast(), kind.len());
+        Ok(())
+    }
+
     fn PJRT_Memory_AddressableByDevices(args: PJRT_Memory_AddressableByDevices_Args) {
         let memory = registry::get::<Memory>(args.memory)?;
         (args.devices, args.num_devices) = (memory.devices.0.as_ptr(), memory.devices.0.len());

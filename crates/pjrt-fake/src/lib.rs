@@ -59,6 +59,7 @@ mod event;
 mod executable;
 mod execute;
 mod failure;
+mod manager;
 mod options;
 mod program;
 mod proto;

@@ -8,7 +8,7 @@ use shardwright_pjrt_sys::{self as sys, Struct};
 use crate::call::functions;
 use crate::failure::Failure;
 use crate::registry::Shared;
-use crate::{buffer, client, event, executable, execute, failure, registry, topology, work};
+use crate::{buffer, client, event, executable, execute, failure, manager, registry, topology, work};
 
 /// The turn of one test, as what the plugin keeps is one for the process.
 ///
@@ -149,6 +149,7 @@ fn table() -> sys::PJRT_Api {
         executable::fill,
         execute::fill,
         buffer::fill,
+        manager::fill,
     ];
     modules.into_iter().for_each(|fill| fill(&mut table));
     table

@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use shardwright_pjrt_sys as sys;
+use shardwright_pjrt_sys::{self as sys, Struct};
 
 use crate::call::{functions, text};
 use crate::failure::Failure;
@@ -27,6 +27,25 @@ pub(crate) struct Description {
     pub(crate) id: i32,
     process_index: i32,
     text: String,
+    /// Kept for `attributes`, which point to it.
+    _coords: Box<[i64; 3]>,
+    attributes: Shared<[sys::PJRT_NamedValue; 1]>,
+}
+
+impl Description {
+    fn new(id: i32, process_index: i32) -> Description {
+        let (name, coords) = ("coords", Box::new([i64::from(id), 0, 0]));
+        let attribute = sys::PJRT_NamedValue {
+            name: name.as_ptr().cast(),
+            name_size: name.len(),
+            type_: sys::PJRT_NamedValue_kInt64List,
+            __bindgen_anon_1: sys::PJRT_NamedValue__bindgen_ty_1 { int64_array_value: coords.as_ptr() },
+            value_size: coords.len(),
+            ..Struct::new()
+        };
+        let text = format!("FakeDevice(id={id})");
+        Description { id, process_index, text, _coords: coords, attributes: Shared([attribute]) }
+    }
 }
 
 impl Object for Description {
@@ -47,8 +66,7 @@ pub(crate) fn create<W>(
     let topology = registry::reserve::<Topology>();
     let describe = |id: i64| {
         let process_index = process_index + i64::from(id >= addressable);
-        let (id, process_index) = (id as i32, process_index as i32);
-        registry::insert(topology, Description { id, process_index, text: format!("FakeDevice(id={id})") })
+        registry::insert(topology, Description::new(id as i32, process_index as i32))
     };
     let descriptions = Shared((0..devices).map(describe).collect());
     registry::put(topology, owner, Topology { descriptions });
@@ -64,6 +82,11 @@ pub(crate) fn destroy(topology: *mut sys::PJRT_TopologyDescription) -> Result<()
 
 fn description(handle: *mut sys::PJRT_DeviceDescription) -> Result<Arc<Description>, Failure> {
     registry::get::<Description>(handle)
+}
+
+unsafe extern "C" fn free_serialized(serialized: *mut sys::PJRT_SerializedTopology) {
+    // SAFETY: it comes from `Box::into_raw` below, and the caller frees it once.
+    drop(unsafe { Box::from_raw(serialized.cast::<String>()) });
 }
 
 functions! {
@@ -83,6 +106,27 @@ functions! {
     fn PJRT_TopologyDescription_PlatformName(args: PJRT_TopologyDescription_PlatformName_Args) {
         registry::get::<Topology>(args.topology)?;
         (args.platform_name, args.platform_name_size) = (PLATFORM.as_ptr().cast(), PLATFORM.len());
+        Ok(())
+    }
+
+    fn PJRT_TopologyDescription_PlatformVersion(args: PJRT_TopologyDescription_PlatformVersion_Args) {
+        registry::get::<Topology>(args.topology)?;
+        (args.platform_version, args.platform_version_size) = (PLATFORM.as_ptr().cast(), PLATFORM.len());
+        Ok(())
+    }
+
+    fn PJRT_TopologyDescription_Attributes(args: PJRT_TopologyDescription_Attributes_Args) {
+        registry::get::<Topology>(args.topology)?;
+        (args.attributes, args.num_attributes) = (ptr::null(), 0);
+        Ok(())
+    }
+
+    fn PJRT_TopologyDescription_Serialize(args: PJRT_TopologyDescription_Serialize_Args) {
+        let devices = registry::get::<Topology>(args.topology)?.descriptions.0.len();
+        let text = Box::new(format!("{PLATFORM}:{devices}"));
+        (args.serialized_bytes, args.serialized_bytes_size) = (text.as_ptr().cast(), text.len());
+        args.serialized_topology = Box::into_raw(text).cast();
+        args.serialized_topology_deleter = Some(free_serialized);
         Ok(())
     }
 
@@ -112,6 +156,13 @@ functions! {
     fn PJRT_DeviceDescription_ToString(args: PJRT_DeviceDescription_ToString_Args) {
         let description = description(args.device_description)?;
         (args.to_string, args.to_string_size) = (description.text.as_ptr().cast(), description.text.len());
+        Ok(())
+    }
+
+    fn PJRT_DeviceDescription_Attributes(args: PJRT_DeviceDescription_Attributes_Args) {
+        let description = description(args.device_description)?;
+        let attributes = &description.attributes.0;
+        (args.attributes, args.num_attributes) = (attributes.as_ptr(), attributes.len());
         Ok(())
     }
 }

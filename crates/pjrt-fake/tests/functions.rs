@@ -116,6 +116,59 @@ fn borrowed_memory_is_in_use_until_the_buffer_goes() {
 }
 
 #[test]
+fn a_buffer_is_filled_piece_by_piece() {
+    let _session = Session::begin();
+    let client = client();
+    let memory = device(client).1[0];
+    let dims = [2];
+    let mut spec = sys::PJRT_ShapeSpec {
+        dims: dims.as_ptr(),
+        num_dims: 1,
+        element_type: sys::PJRT_Buffer_Type_U16,
+        ..Struct::new()
+    };
+    let args = sys::PJRT_Client_CreateBuffersForAsyncHostToDevice_Args {
+        client,
+        shape_specs: &mut spec,
+        num_shape_specs: 1,
+        memory,
+        ..Struct::new()
+    };
+    let transfer_manager = call(args).unwrap().transfer_manager;
+    let retrieve = || {
+        call(sys::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args {
+            transfer_manager,
+            ..Struct::new()
+        })
+    };
+    let buffer = retrieve().unwrap().buffer_out;
+    assert_eq!(retrieve().map(drop).unwrap_err(), "the buffer was retrieved before");
+
+    let send = |piece: &[u8], offset: i64, is_last_transfer| {
+        let args = call(sys::PJRT_AsyncHostToDeviceTransferManager_TransferData_Args {
+            transfer_manager,
+            data: piece.as_ptr().cast(),
+            offset,
+            transfer_size: piece.len() as i64,
+            is_last_transfer,
+            ..Struct::new()
+        });
+        args.map(|args| destroy_event(args.done_with_h2d_transfer))
+    };
+    let one = 1f32.to_ne_bytes();
+    assert_eq!(send(&one, 1, false).unwrap_err(), "4 bytes from 1 of 4");
+    send(&one[..3], 0, false).unwrap();
+    send(&one[3..], 3, true).unwrap();
+    assert_eq!(send(&one, 0, true).unwrap_err(), "a piece after the last one");
+    call(sys::PJRT_AsyncHostToDeviceTransferManager_Destroy_Args { transfer_manager, ..Struct::new() })
+        .unwrap();
+    // Two halves of a number, read as the whole.
+    assert_eq!(value(buffer), 1.);
+    destroy(buffer);
+    call(sys::PJRT_Client_Destroy_Args { client, ..Struct::new() }).unwrap();
+}
+
+#[test]
 fn bytes_are_loaded_if_they_are_those_of_an_executable() {
     let _session = Session::begin();
     let client = client();
