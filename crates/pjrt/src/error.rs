@@ -24,6 +24,8 @@ pub enum ErrorKind {
     NotALibrary,
     /// The plugin is a library for another kind of processor.
     OtherArchitecture,
+    /// The plugin's file ends before the library in it does.
+    TruncatedLibrary,
     /// A library that the plugin needs cannot be loaded; the message names it.
     MissingDependency,
     /// The system's loader refuses the plugin; the message is the loader's.
@@ -67,6 +69,13 @@ macro_rules! status_codes {
                 match number {
                     $($number => StatusCode::$name,)*
                     _ => StatusCode::Unknown,
+                }
+            }
+
+            /// The code's number in PJRT.
+            pub(crate) fn number(self) -> u32 {
+                match self {
+                    $(StatusCode::$name => $number,)*
                 }
             }
         }
@@ -123,6 +132,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::PluginIsFolder => "plugin is a folder",
             ErrorKind::NotALibrary => "plugin is not a shared library",
             ErrorKind::OtherArchitecture => "plugin is for another processor",
+            ErrorKind::TruncatedLibrary => "plugin's file is cut short",
             ErrorKind::MissingDependency => "plugin needs a library that cannot be loaded",
             ErrorKind::LoaderRefused => "plugin cannot be loaded",
             ErrorKind::NoEntryPoint => "not a PJRT plugin",

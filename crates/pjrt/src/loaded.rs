@@ -164,19 +164,23 @@ impl LoadedExecutable {
     ) -> Result<Execution, Error> {
         const FUNCTION: &str = sys::PJRT_LoadedExecutable_Execute_Args::FUNCTION;
         let n_outputs = self.outputs.len();
-        let output = |index: usize, (row, &device): (usize, &usize)| {
+        let output = &|index: usize, (row, &device): (usize, &usize)| {
             // SAFETY: the caller's contract; each place of the list is read once.
             let handle =
                 unsafe { Handle::new(self.client.api(), outputs[row * n_outputs + index], FUNCTION)? };
             Ok(Buffer::output(handle, Arc::clone(&self.outputs), index, device, self.client.clone()))
         };
-        let of_all_devices =
-            |index| self.devices.iter().enumerate().map(|place| output(index, place)).collect();
         // SAFETY: the caller's contract.
         let event = |&event| unsafe { Event::new(&self.client, event, FUNCTION) };
+        // All are taken before an error ends this, as what is not taken is never freed.
+        let of_all_devices = |index| {
+            self.devices.iter().enumerate().map(move |place| output(index, place)).collect::<Vec<_>>()
+        };
+        let outputs: Vec<Vec<Result<Buffer, Error>>> = (0..n_outputs).map(of_all_devices).collect();
+        let done: Vec<Result<Event, Error>> = events.iter().map(event).collect();
         Ok(Execution {
-            outputs: (0..n_outputs).map(of_all_devices).collect::<Result<_, _>>()?,
-            done: events.iter().map(event).collect::<Result<_, _>>()?,
+            outputs: outputs.into_iter().map(|row| row.into_iter().collect()).collect::<Result<_, _>>()?,
+            done: done.into_iter().collect::<Result<_, _>>()?,
         })
     }
 
