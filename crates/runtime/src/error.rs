@@ -28,6 +28,8 @@ pub enum RuntimeErrorKind {
     Mesh,
     /// A sharding that does not fit an array.
     Sharding,
+    /// A program that failed while it ran.
+    Program,
     /// An argument that is not what the program takes.
     Argument,
     /// Host data that is not what was to be placed.
@@ -52,8 +54,10 @@ pub(crate) enum Problem {
     Sharding(ShardingError),
     #[error("program {program} takes {expected} arguments, got {found}")]
     ArgumentCount { program: String, expected: usize, found: usize },
-    #[error("program {program}: argument {argument} is {expected}, got {found}")]
-    Argument { program: String, argument: String, expected: String, found: String },
+    #[error("program {program}: {}", misfits_text(.misfits))]
+    Arguments { program: String, misfits: Vec<Misfit> },
+    #[error("program {program} failed on device {device}: {reason}")]
+    Failed { program: String, device: usize, reason: shardwright_pjrt::Error },
     #[error(
         "program {program}: the compiler made {what} {name} {found} on each device, where its sharding says {expected}"
     )]
@@ -62,6 +66,23 @@ pub(crate) enum Problem {
     Data(TensorError),
     #[error("the block at {ranges:?} of {ty} was given as {found}")]
     Block { ty: TensorType, ranges: Vec<Range<usize>>, found: TensorType },
+}
+
+/// An argument that is not what a program takes.
+#[derive(Clone, Debug, Error)]
+#[error("argument {argument} is {expected}, got {found}")]
+pub(crate) struct Misfit {
+    pub(crate) argument: String,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+fn misfits_text(misfits: &[Misfit]) -> String {
+    if let [misfit] = misfits {
+        return misfit.to_string();
+    }
+    let lines: String = misfits.iter().map(|misfit| format!("\n  {misfit}")).collect();
+    format!("{} arguments do not fit{lines}", misfits.len())
 }
 
 impl RuntimeError {
@@ -74,8 +95,9 @@ impl RuntimeError {
                 RuntimeErrorKind::Mesh
             }
             Problem::StoredType { .. } => RuntimeErrorKind::Compiler,
+            Problem::Failed { .. } => RuntimeErrorKind::Program,
             Problem::Sharding(_) => RuntimeErrorKind::Sharding,
-            Problem::ArgumentCount { .. } | Problem::Argument { .. } => RuntimeErrorKind::Argument,
+            Problem::ArgumentCount { .. } | Problem::Arguments { .. } => RuntimeErrorKind::Argument,
             Problem::Data(_) | Problem::Block { .. } => RuntimeErrorKind::Data,
         }
     }
