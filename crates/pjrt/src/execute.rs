@@ -138,13 +138,13 @@ impl LoadedExecutable {
             Arg::Donate(buffers) => Some(buffers),
             Arg::Borrow(_) => None,
         });
-        let n_outputs = self.output_types().len();
-        let result = |(index, ty)| {
+        let mut outputs = Vec::with_capacity(self.output_types().len());
+        for (index, ty) in self.output_types().iter().enumerate() {
             let mut buffers = donated.next().unwrap_or_default();
-            let column = lists.outputs[index..].iter().step_by(n_outputs);
+            let column = lists.outputs[index..].iter().step_by(self.output_types().len());
             for (place, (raw, &device)) in column.zip(self.device_indices()).enumerate() {
                 match buffers.get_mut(place) {
-                    // Arguments are on these devices too, in the same order.
+                    // Arguments are on the same devices, in the same order.
                     Some(buffer) => buffer.refill(output(raw)?, ty),
                     None => {
                         let (ty, client) = (Arc::clone(ty), self.client().clone());
@@ -152,12 +152,13 @@ impl LoadedExecutable {
                     }
                 }
             }
-            Ok(buffers)
-        };
-        Ok(Execution {
-            outputs: self.output_types().iter().enumerate().map(result).collect::<Result<_, _>>()?,
-            done: lists.events.iter().map(event).collect::<Result<_, _>>()?,
-        })
+            outputs.push(buffers);
+        }
+        let mut done = Vec::with_capacity(lists.events.len());
+        for raw in &lists.events {
+            done.push(event(raw)?);
+        }
+        Ok(Execution { outputs, done })
     }
 
     fn check(&self, args: &[Arg<'_>]) -> Result<(), Error> {
