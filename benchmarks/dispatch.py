@@ -12,7 +12,7 @@ import sys
 import time
 
 ARRAYS, DIMS = 50, (64, 8)
-WARM_UP, CALLS, BURST = 50, 400, 100
+WARM_UP, CALLS, BURST = 50, 1200, 100
 OURS = ["cargo", "bench", "--quiet", "-p", "shardwright-pjrt", "--bench", "dispatch", "--"]
 KINDS = ["returned", "done", "back_to_back"]
 

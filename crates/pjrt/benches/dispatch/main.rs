@@ -11,10 +11,13 @@
 mod raw;
 
 use std::error::Error;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use shardwright_hlo::{ArgumentKind, Binary, Module, Op, verify};
+use shardwright_graph::Graph;
+use shardwright_hlo::{ArgumentKind, verify};
+use shardwright_mesh::Mesh;
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{Arg, Buffer, Client, ClientOptions, CompileOptions, Event, LoadedExecutable};
 use shardwright_pjrt::{Plugin, ProgramFormat};
@@ -25,7 +28,7 @@ use shardwright_tensor::{DType, HostArray, TensorType};
 const ARRAYS: usize = 50;
 const DIMS: [usize; 2] = [64, 8];
 const WARM_UP: usize = 50;
-const CALLS: usize = 400;
+const CALLS: usize = 1200;
 /// Calls that are not waited for one by one.
 const BURST: usize = 100;
 
@@ -75,49 +78,45 @@ impl Contestant for WithBuffers {
     }
 }
 
+impl WithProgram {
+    fn new(runtime: &Runtime, module: &ShardedModule, mesh: &Mesh) -> Result<WithProgram, Box<dyn Error>> {
+        let program = runtime.compile(module, mesh)?;
+        let zeros = HostArray::zeros(TensorType::new(DType::F32, DIMS)?);
+        let place = |index| ShardedArray::from_host(runtime, mesh, module.argument_sharding(index), &zeros);
+        Ok(WithProgram { program, state: (0..ARRAYS).map(place).collect::<Result<_, _>>()?, last: None })
+    }
+}
+
+impl WithBuffers {
+    fn new(plugin: &Path, text: &str, devices: usize) -> Result<WithBuffers, Box<dyn Error>> {
+        let options = ClientOptions::default().with("cpu_device_count", devices as i64);
+        let client = Client::new(&Plugin::load(plugin)?, &options)?;
+        let options = CompileOptions { num_partitions: devices, ..CompileOptions::default() };
+        let executable = client.compile(text.as_bytes(), ProgramFormat::Mlir, &options)?;
+        let zeros = HostArray::zeros(TensorType::new(DType::F32, shard_dims(devices))?);
+        let place = |device| client.buffer_from_host(&zeros, device);
+        let place = |_| executable.addressable_devices().map(place).collect();
+        let state = (0..ARRAYS).map(place).collect::<Result<_, _>>()?;
+        Ok(WithBuffers { executable, state, last: Vec::new() })
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     // Cargo adds a flag of its own.
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let devices: usize = arguments.first().map_or(Ok(8), |a| a.parse())?;
 
     let environment = Environment::from_process();
-    let found = resolve(&PluginRequest::default(), PinnedPlugins::embedded(), &environment, &mut |_| ())?;
-    let runtime = Runtime::new(&found.path, &RuntimeOptions::cpu_devices(devices))?;
+    let plugin =
+        resolve(&PluginRequest::default(), PinnedPlugins::embedded(), &environment, &mut |_| ())?.path;
+    let runtime = Runtime::new(&plugin, &RuntimeOptions::cpu_devices(devices))?;
     let mesh = runtime.mesh("fsdp=-1")?;
-    let spec = mesh.sharding("(fsdp, -)".parse()?)?;
-    let module = ShardedModule::new(
-        verify(module()?)?,
-        mesh.shape(),
-        vec![spec.clone(); ARRAYS],
-        vec![spec.clone(); ARRAYS],
-    )?;
+    let module = module(&mesh)?;
     let text = module.stablehlo_text();
-    let host = HostArray::zeros(TensorType::new(DType::F32, DIMS)?);
 
-    let place = |_| ShardedArray::from_host(&runtime, &mesh, &spec, &host);
-    let mut with_program = WithProgram {
-        program: runtime.compile(&module, &mesh)?,
-        state: (0..ARRAYS).map(place).collect::<Result<_, _>>()?,
-        last: None,
-    };
-
-    let client = Client::new(
-        &Plugin::load(&found.path)?,
-        &ClientOptions::default().with("cpu_device_count", devices as i64),
-    )?;
-    let options = CompileOptions { num_partitions: devices, ..CompileOptions::default() };
-    let shard = HostArray::zeros(TensorType::new(DType::F32, [DIMS[0] / devices, DIMS[1]])?);
-    let executable = client.compile(text.as_bytes(), ProgramFormat::Mlir, &options)?;
-    let place = |_| executable.addressable_devices().map(|d| client.buffer_from_host(&shard, d)).collect();
-    let mut with_buffers = WithBuffers {
-        state: (0..ARRAYS).map(place).collect::<Result<_, _>>()?,
-        last: Vec::new(),
-        executable,
-    };
-
-    let mut with_c =
-        raw::Step::new(&found.path, &text, devices, ARRAYS, &[(DIMS[0] / devices) as i64, DIMS[1] as i64]);
-
+    let mut with_program = WithProgram::new(&runtime, &module, &mesh)?;
+    let mut with_buffers = WithBuffers::new(&plugin, &text, devices)?;
+    let mut with_c = raw::Step::new(&plugin, &text, devices);
     let mut contestants: [(&str, &mut dyn Contestant); 3] =
         [("program", &mut with_program), ("pjrt", &mut with_buffers), ("c", &mut with_c)];
     let mut report = Map::from_iter([("devices".to_owned(), json!(devices))]);
@@ -126,23 +125,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn module() -> Result<Module, Box<dyn Error>> {
-    let mut m = Module::new("update");
-    let ty = TensorType::new(DType::F32, DIMS)?;
+fn module(mesh: &Mesh) -> Result<ShardedModule, Box<dyn Error>> {
+    let g = Graph::new("update");
     for index in 0..ARRAYS {
         let name = format!("p{index}");
-        let p = m.add_argument_of_kind(&name, ty.clone(), ArgumentKind::Parameter);
-        let constant = |m: &mut Module, value| -> Result<_, Box<dyn Error>> {
-            let host = HostArray::scalar(value);
-            let scalar = m.push(Op::Constant(host), &[])?[0];
-            Ok(m.push(Op::BroadcastInDim { shape: ty.shape.clone(), dims: vec![] }, &[scalar])?[0])
-        };
-        let (factor, offset) = (constant(&mut m, 0.999f32)?, constant(&mut m, 0.001f32)?);
-        let scaled = m.push(Op::Binary(Binary::Multiply), &[p, factor])?[0];
-        let moved = m.push(Op::Binary(Binary::Add), &[scaled, offset])?[0];
-        m.add_donated_output(&name, moved, index);
+        let p = g.argument(&name, TensorType::new(DType::F32, DIMS)?, ArgumentKind::Parameter);
+        g.donated_output(&name, g.offset(g.scale(p, 0.999)?, 0.001)?, index);
     }
-    Ok(m)
+    let shardings = vec![mesh.sharding("(fsdp, -)".parse()?)?; ARRAYS];
+    Ok(ShardedModule::new(verify(g.finish())?, mesh.shape(), shardings.clone(), shardings)?)
+}
+
+fn shard_dims(devices: usize) -> [usize; 2] {
+    [DIMS[0] / devices, DIMS[1]]
 }
 
 /// Microseconds per call of each: until it returns, until it is done, and when many are under way.
@@ -151,23 +146,23 @@ fn measure(contestants: &mut [(&str, &mut dyn Contestant)]) -> Map<String, Value
         (0..WARM_UP).for_each(|_| contestant.call());
         contestant.wait();
     }
-    let mut times = vec![[const { Vec::new() }; 3]; contestants.len()];
+    let n = contestants.len();
+    let mut times = vec![[const { Vec::new() }; 3]; n];
     for round in 0..CALLS {
-        for ((_, contestant), [returned, done, _]) in contestants.iter_mut().zip(&mut times) {
+        // The one that is first has another's leftovers to wait for; so each is, in turn.
+        for index in (0..n).map(|turn| (round + turn) % n) {
+            let (contestant, [returned, done, burst]) = (&mut contestants[index].1, &mut times[index]);
             let start = Instant::now();
             contestant.call();
             returned.push(start.elapsed());
             contestant.wait();
             done.push(start.elapsed());
-        }
-        if round % BURST != 0 {
-            continue;
-        }
-        for ((_, contestant), [.., burst]) in contestants.iter_mut().zip(&mut times) {
-            let start = Instant::now();
-            (0..BURST).for_each(|_| contestant.call());
-            contestant.wait();
-            burst.push(start.elapsed() / BURST as u32);
+            if round % BURST == 0 {
+                let start = Instant::now();
+                (0..BURST).for_each(|_| contestant.call());
+                contestant.wait();
+                burst.push(start.elapsed() / BURST as u32);
+            }
         }
     }
     let names = ["returned", "done", "back_to_back"];

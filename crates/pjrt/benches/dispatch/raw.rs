@@ -7,7 +7,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use prost::Message;
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
 
-use super::Contestant;
+use super::{ARRAYS, Contestant, shard_dims};
 
 pub(crate) struct Step {
     api: *const sys::PJRT_Api,
@@ -48,7 +48,7 @@ unsafe fn call<A: Args>(api: *const sys::PJRT_Api, mut args: A) -> A {
 }
 
 impl Step {
-    pub(crate) fn new(plugin: &Path, text: &str, n_devices: usize, n_arrays: usize, dims: &[i64]) -> Step {
+    pub(crate) fn new(plugin: &Path, text: &str, n_devices: usize) -> Step {
         // SAFETY: the library is a PJRT plugin that is initialized already and never unloaded; all objects are
         // alive, and all lists are for as long as a call lasts.
         unsafe {
@@ -73,6 +73,7 @@ impl Step {
             let devices = std::slice::from_raw_parts(devices.addressable_devices, n_devices);
 
             let executable = compile(api, client, text, n_devices);
+            let dims = shard_dims(n_devices).map(|dim| dim as i64);
             let zeros = vec![0f32; dims.iter().product::<i64>() as usize];
             let buffer = |&device| {
                 let args = sys::PJRT_Client_BufferFromHostBuffer_Args {
@@ -93,7 +94,7 @@ impl Step {
                 args.buffer
             };
             let inputs: Vec<_> =
-                devices.iter().flat_map(|d| std::iter::repeat_n(d, n_arrays)).map(buffer).collect();
+                devices.iter().flat_map(|d| std::iter::repeat_n(d, ARRAYS)).map(buffer).collect();
             Step {
                 api,
                 executable,
