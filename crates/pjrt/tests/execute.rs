@@ -185,6 +185,25 @@ fn a_borrowed_argument_keeps_its_contents_and_a_donated_one_gives_its_memory() {
 }
 
 #[test]
+fn one_array_can_be_two_arguments_unless_it_is_given_up() {
+    let client = client();
+    let program = compile(
+        client,
+        &[0],
+        "func.func @main(%x: tensor<2xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<2xf32>) -> tensor<2xf32> {
+           %sum = stablehlo.add %x, %y : tensor<2xf32>
+           return %sum : tensor<2xf32>
+         }",
+    );
+    let (b, c) = (place(client, &[0], |_| [1., 2.]), place(client, &[0], |_| [10., 20.]));
+    let twice = program.execute([Arg::Borrow(&b), Arg::Borrow(&b)]).unwrap().outputs;
+    assert_eq!(read(&twice[0]), [[2., 4.]]);
+    // `b` cannot be named after this; see `Arg` for what the compiler says.
+    let sum = program.execute([Arg::Donate(b), Arg::Borrow(&c)]).unwrap().outputs;
+    assert_eq!((read(&sum[0]), read(&c)), (vec![vec![11., 22.]], vec![vec![10., 20.]]));
+}
+
+#[test]
 fn threads_share_an_executable() {
     let client = client();
     let program = compile(client, &ALL, &sum_over(8));

@@ -166,9 +166,10 @@ impl Program {
     /// Starting a step costs the host no allocation per argument: outputs move into the places of donated arrays.
     ///
     /// # Errors
-    /// When arguments are not of the program's types, shardings or mesh, all of which the error names, or the plugin
-    /// refuses. Donated arguments are gone even then. A program that fails later gives outputs whose use is an error,
-    /// and so is [`Execution::wait`]; programs that are given such outputs fail in turn.
+    /// When [`Program::check`] or the plugin refuses the arguments. Donated ones are gone even then.
+    ///
+    /// A program that fails later gives outputs whose use is an error, and so is [`Execution::wait`]; programs that
+    /// are given such outputs fail in turn.
     pub fn execute<'a>(
         &self,
         arguments: impl IntoIterator<Item = Argument<'a>>,
@@ -186,6 +187,34 @@ impl Program {
             program: Arc::clone(&self.name),
             mesh: self.mesh.clone(),
         })
+    }
+
+    /// Whether the program takes these arguments. [`Program::execute`] finds out by itself; who asks first still has
+    /// what was to be donated if the answer is no.
+    ///
+    /// # Errors
+    /// When arguments are not of the program's types, shardings or mesh, all of which the error names.
+    pub fn check(&self, arguments: &[Argument<'_>]) -> Result<(), RuntimeError> {
+        let (expected, found) = (self.arguments.len(), arguments.len());
+        if expected != found {
+            return Err(Problem::ArgumentCount { program: self.name.to_string(), expected, found }.into());
+        }
+        let misfit = |((argument, value), ty): ((&Argument<'_>, &ProgramValue), &Arc<ShardedType>)| {
+            let found = argument.array().sharded_type();
+            let fits = Arc::ptr_eq(found, ty) || found == ty;
+            (!fits).then(|| Misfit {
+                argument: value.name.clone(),
+                expected: ty.describe(found),
+                found: found.describe(ty),
+            })
+        };
+        let values = self.arguments.iter();
+        let misfits: Vec<Misfit> =
+            arguments.iter().zip(values).zip(&self.argument_types).filter_map(misfit).collect();
+        if misfits.is_empty() {
+            return Ok(());
+        }
+        Err(Problem::Arguments { program: self.name.to_string(), misfits }.into())
     }
 
     /// The optimized program, read back from the compiler.
@@ -217,29 +246,6 @@ impl Program {
             _ => stats.argument + stats.output - stats.alias + stats.temp,
         };
         Ok(u64::try_from(bytes).unwrap_or(0))
-    }
-
-    fn check(&self, arguments: &[Argument<'_>]) -> Result<(), RuntimeError> {
-        let (expected, found) = (self.arguments.len(), arguments.len());
-        if expected != found {
-            return Err(Problem::ArgumentCount { program: self.name.to_string(), expected, found }.into());
-        }
-        let misfit = |((argument, value), ty): ((&Argument<'_>, &ProgramValue), &Arc<ShardedType>)| {
-            let found = argument.array().sharded_type();
-            let fits = Arc::ptr_eq(found, ty) || found == ty;
-            (!fits).then(|| Misfit {
-                argument: value.name.clone(),
-                expected: ty.describe(found),
-                found: found.describe(ty),
-            })
-        };
-        let values = self.arguments.iter();
-        let misfits: Vec<Misfit> =
-            arguments.iter().zip(values).zip(&self.argument_types).filter_map(misfit).collect();
-        if misfits.is_empty() {
-            return Ok(());
-        }
-        Err(Problem::Arguments { program: self.name.to_string(), misfits }.into())
     }
 }
 

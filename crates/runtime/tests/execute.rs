@@ -153,7 +153,14 @@ fn wrong_meshes_and_arguments_are_refused_by_name() {
          argument w is f32[24,8] (fsdp, -) on fsdp=8, devices [0, 1, 2, 3, 4, 5, 6, 7], \
          got f32[16,24] (fsdp, -) on fsdp=8, devices [7, 6, 5, 4, 3, 2, 1, 0]"
     );
-    let none = program.execute(Vec::new()).err().unwrap();
+    let arguments = [Argument::Donate(place(&x, "(fsdp, -)")), Argument::Donate(place(&x, "(fsdp, -)"))];
+    assert_eq!(
+        program.check(&arguments).unwrap_err().to_string(),
+        "program matmul: argument w is f32[24,8] (fsdp, -) on fsdp=8, got f32[16,24] (fsdp, -) on fsdp=8"
+    );
+    let [Argument::Donate(kept), _] = arguments else { unreachable!() };
+    assert_eq!(kept.to_host().unwrap(), x);
+    let none = program.execute([]).err().unwrap();
     assert_eq!(none.to_string(), "program matmul takes 2 arguments, got 0");
 
     let other = Mesh::new(AbstractMesh::parse("fsdp=2").unwrap(), vec![0, 9]).unwrap();
