@@ -30,7 +30,7 @@
 //! let place = |i, host| ShardedArray::from_host(&runtime, &mesh, sharded.argument_sharding(i), &host);
 //! let (x, w) = (place(0, ones(&[16, 32])?)?, place(1, ones(&[64, 32])?)?);
 //! assert_eq!(w.shard(3)?.dims(), [8, 32]);
-//! let y = program.execute(vec![Argument::Donate(x), Argument::Donate(w)])?.outputs[0].to_host()?;
+//! let y = program.execute([Argument::Donate(x), Argument::Donate(w)])?.outputs[0].to_host()?;
 //! assert_eq!(y.view::<f32>()?[[15, 63]], 32.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -49,7 +49,7 @@
 //!
 //! let device = executable.addressable_devices().next().expect("every program has a device");
 //! let x = client.buffer_from_host(&HostArray::from_slice(&[2], &[1f32, 2.])?, device)?;
-//! let execution = executable.execute(vec![Arg::Donate(vec![x])])?;
+//! let execution = executable.execute([Arg::Donate(vec![x])])?;
 //! assert_eq!(execution.outputs[0][0].to_host()?.as_slice::<f32>()?, &[2., 4.]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -63,6 +63,7 @@ mod elf;
 mod error;
 mod event;
 mod executable;
+mod execute;
 mod exit;
 mod extension;
 mod kv_store;
@@ -82,10 +83,11 @@ pub use device::{Device, DeviceDescription, DeviceMemoryStats};
 pub use error::{Error, ErrorKind, StatusCode};
 pub use event::Event;
 pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram, ProgramFormat};
+pub use execute::{Arg, Execution};
 pub use exit::exit_now;
 pub use extension::Extension;
 pub use kv_store::{KeyValueError, KeyValueStore, MemoryStore};
-pub use loaded::{Arg, Execution, LoadedExecutable};
+pub use loaded::LoadedExecutable;
 pub use named_value::{Attributes, NamedValue};
 pub use options::{ClientOptions, CompileOptions, OptionValue};
 pub use plugin::Plugin;

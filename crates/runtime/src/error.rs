@@ -30,6 +30,8 @@ pub enum RuntimeErrorKind {
     Mesh,
     /// A sharding that does not fit an array.
     Sharding,
+    /// A program that failed while it ran.
+    Program,
     /// An argument that is not what the program takes.
     Argument,
     /// Host data that is not what was to be placed.
@@ -60,8 +62,10 @@ pub(crate) enum Problem {
     Sharding(ShardingError),
     #[error("program {program} takes {expected} arguments, got {found}")]
     ArgumentCount { program: String, expected: usize, found: usize },
-    #[error("program {program}: argument {argument} is {expected}, got {found}")]
-    Argument { program: String, argument: String, expected: String, found: String },
+    #[error("program {program}: {}", misfits_text(.misfits))]
+    Arguments { program: String, misfits: Vec<Misfit> },
+    #[error("program {program} failed on device {device}: {reason}")]
+    Failed { program: String, device: usize, reason: shardwright_pjrt::Error },
     #[error(
         "program {program}: the compiler made {what} {name} {found} on each device, where its sharding says {expected}"
     )]
@@ -90,6 +94,23 @@ pub(crate) enum Problem {
     Unreadable(CompiledError),
 }
 
+/// An argument that is not what a program takes.
+#[derive(Clone, Debug, Error)]
+#[error("argument {argument} is {expected}, got {found}")]
+pub(crate) struct Misfit {
+    pub(crate) argument: String,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+fn misfits_text(misfits: &[Misfit]) -> String {
+    if let [misfit] = misfits {
+        return misfit.to_string();
+    }
+    let lines: String = misfits.iter().map(|misfit| format!("\n  {misfit}")).collect();
+    format!("{} arguments do not fit{lines}", misfits.len())
+}
+
 impl RuntimeError {
     /// What kind of thing went wrong.
     pub fn kind(&self) -> RuntimeErrorKind {
@@ -101,8 +122,9 @@ impl RuntimeError {
             | Problem::NoSuchDevice { .. }
             | Problem::Placement { .. } => RuntimeErrorKind::Mesh,
             Problem::StoredType { .. } | Problem::Unreadable(_) => RuntimeErrorKind::Compiler,
+            Problem::Failed { .. } => RuntimeErrorKind::Program,
             Problem::Sharding(_) => RuntimeErrorKind::Sharding,
-            Problem::ArgumentCount { .. } | Problem::Argument { .. } => RuntimeErrorKind::Argument,
+            Problem::ArgumentCount { .. } | Problem::Arguments { .. } => RuntimeErrorKind::Argument,
             Problem::Data(_) | Problem::Block { .. } => RuntimeErrorKind::Data,
             Problem::TopologyName(_) | Problem::Topology(_) | Problem::DeviceNumber { .. } => {
                 RuntimeErrorKind::Topology
