@@ -28,13 +28,19 @@ pub(super) struct CompilerArgs {
 }
 
 impl CompilerArgs {
+    /// XLA's flags: those of the environment, then those of the command line.
+    pub(super) fn flags(&self) -> Result<CompilerFlags, Failure> {
+        let mut flags = quiet::xla_flags()?;
+        for text in &self.xla_flags {
+            flags.extend(CompilerFlags::parse("--xla_flags", text)?);
+        }
+        Ok(flags)
+    }
+
     /// The part of the options that is about the compiler.
     pub(super) fn runtime_options(&self) -> Result<RuntimeOptions, Failure> {
         let mut options = RuntimeOptions::default();
-        options.compiler_flags = quiet::xla_flags()?;
-        for text in &self.xla_flags {
-            options.compiler_flags.extend(CompilerFlags::parse("--xla_flags", text)?);
-        }
+        options.compiler_flags = self.flags()?;
         options.effort.optimization_level = self.optimization_level.as_deref().map(level).transpose()?;
         let passes = self.dump_passes.clone();
         if passes.is_some() && self.dump_to.is_none() {

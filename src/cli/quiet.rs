@@ -6,6 +6,7 @@
 //! level, and with the flags in a variable that only this program reads, which hands them to the compiler itself.
 
 use std::env;
+use std::ffi::OsString;
 use std::process::Command;
 
 use shardwright_runtime::CompilerFlags;
@@ -45,6 +46,11 @@ pub(super) fn start_anew() {
         let error = command.exec();
         tracing::debug!(%error, "cannot start anew");
     }
+}
+
+/// The name that a variable had before the new start.
+pub(super) fn given_name(name: OsString) -> OsString {
+    if name == TAKEN_FLAGS { FLAGS.into() } else { name }
 }
 
 /// The flags for the compiler that were in the environment.

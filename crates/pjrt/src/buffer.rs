@@ -19,9 +19,8 @@ use crate::{Client, Device, Event, Operation, types};
 /// Dropping a buffer frees its memory as soon as nothing under way needs it.
 pub struct Buffer {
     handle: Handle<sys::PJRT_Buffer>,
-    // All outputs of an executable share one list of types.
-    types: Arc<[TensorType]>,
-    index: usize,
+    // An executable shares the types of its outputs with them.
+    ty: Arc<TensorType>,
     device: usize,
     // Behind the handle: a buffer is destroyed before its client.
     client: Client,
@@ -107,11 +106,8 @@ impl Client {
         unsafe {
             let buffer = Handle::new(self.api(), args.buffer, FUNCTION);
             let done = Handle::new(self.api(), args.done_with_host_buffer, FUNCTION);
-            let types = Arc::from([array.ty().clone()]);
-            Ok((
-                Buffer { handle: buffer?, types, index: 0, device: device_index, client: self.clone() },
-                done?,
-            ))
+            let ty = Arc::new(array.ty().clone());
+            Ok((Buffer { handle: buffer?, ty, device: device_index, client: self.clone() }, done?))
         }
     }
 }
@@ -137,17 +133,28 @@ impl Buffer {
     /// An output of a program.
     pub(crate) fn output(
         handle: Handle<sys::PJRT_Buffer>,
-        types: Arc<[TensorType]>,
-        index: usize,
+        ty: Arc<TensorType>,
         device: usize,
         client: Client,
     ) -> Buffer {
-        Buffer { handle, types, index, device, client }
+        Buffer { handle, ty, device, client }
+    }
+
+    /// Becomes another buffer of the same device, and gives up what it was.
+    pub(crate) fn refill(&mut self, handle: Handle<sys::PJRT_Buffer>, ty: &Arc<TensorType>) {
+        self.handle = handle;
+        if !Arc::ptr_eq(&self.ty, ty) {
+            self.ty = Arc::clone(ty);
+        }
     }
 
     /// Dtype and dims.
     pub fn ty(&self) -> &TensorType {
-        &self.types[self.index]
+        &self.ty
+    }
+
+    pub(crate) fn shared_ty(&self) -> &Arc<TensorType> {
+        &self.ty
     }
 
     /// Where the buffer lies.

@@ -103,6 +103,11 @@ impl DeviceDescription {
     pub fn attributes(&self) -> &[(String, crate::NamedValue)] {
         &self.attributes
     }
+
+    /// One of the attributes.
+    pub fn attribute(&self, name: &str) -> Option<&crate::NamedValue> {
+        self.attributes.iter().find(|(candidate, _)| candidate == name).map(|(_, value)| value)
+    }
 }
 
 impl fmt::Display for DeviceDescription {

@@ -15,7 +15,8 @@
 //! # What makes it safe
 //!
 //! - **One call path.** A plugin may be older or newer than the bindings: a function that its table does not hold
-//!   is an [`Error`] of kind [`ErrorKind::MissingFunction`], and never a call into nowhere.
+//!   is an [`Error`] of kind [`ErrorKind::MissingFunction`] or [`ErrorKind::NullFunction`], and never a call into
+//!   nowhere.
 //! - **Children hold their parents.** A buffer, an event or an executable keeps its client alive, a client its
 //!   plugin, and plugins are never unloaded.
 //! - **Donation is a move.** See [`Arg`].
@@ -48,7 +49,7 @@
 //!
 //! let device = executable.addressable_devices().next().expect("every program has a device");
 //! let x = client.buffer_from_host(&HostArray::from_slice(&[2], &[1f32, 2.])?, device)?;
-//! let execution = executable.execute(vec![Arg::Donate(vec![x])])?;
+//! let execution = executable.execute([Arg::Donate(vec![x])])?;
 //! assert_eq!(execution.outputs[0][0].to_host()?.as_slice::<f32>()?, &[2., 4.]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -59,10 +60,14 @@ mod buffer;
 mod client;
 mod counters;
 mod device;
+mod elf;
 mod error;
 mod event;
 mod executable;
+mod execute;
 mod exit;
+mod extension;
+mod kv_store;
 mod loaded;
 mod named_value;
 mod options;
@@ -80,8 +85,11 @@ pub use device::{Device, DeviceDescription, DeviceMemoryStats};
 pub use error::{Error, ErrorKind, StatusCode};
 pub use event::Event;
 pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram, ProgramFormat};
+pub use execute::{Arg, Execution};
 pub use exit::exit_now;
-pub use loaded::{Arg, Execution, LoadedExecutable};
+pub use extension::Extension;
+pub use kv_store::{KeyValueError, KeyValueStore, MemoryStore};
+pub use loaded::LoadedExecutable;
 pub use named_value::{Attributes, NamedValue};
 pub use options::{ClientOptions, CompileOptions, Effort, EffortLevel, OptionValue};
 pub use plugin::Plugin;

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use shardwright_mesh::{Mesh, NamedSharding, Shard};
 use shardwright_pjrt::Buffer;
@@ -13,11 +14,29 @@ use crate::{Runtime, RuntimeError};
 /// Where a dim does not divide, the last shards are shorter and their buffers padded; [`ShardedArray::to_host`] and
 /// [`ShardedArray::shard`] never show padding.
 pub struct ShardedArray {
-    ty: TensorType,
-    mesh: Mesh,
-    sharding: NamedSharding,
+    ty: Arc<ShardedType>,
     /// One for each partition, in order.
     buffers: Vec<Buffer>,
+}
+
+/// What an array is, but for its contents. A program shares those of its outputs with them, so that starting it
+/// copies and compares pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShardedType {
+    pub(crate) ty: TensorType,
+    pub(crate) mesh: Mesh,
+    pub(crate) sharding: NamedSharding,
+}
+
+impl ShardedType {
+    /// What tells it from `other`, in a few words: devices are listed where those of `other` are different.
+    pub(crate) fn describe(&self, other: &ShardedType) -> String {
+        let ShardedType { ty, mesh, sharding } = self;
+        if mesh.device_ids() == other.mesh.device_ids() {
+            return format!("{ty} {sharding}");
+        }
+        format!("{ty} {sharding}, devices {:?}", mesh.device_ids())
+    }
 }
 
 impl ShardedArray {
@@ -70,7 +89,7 @@ impl ShardedArray {
             current = Some((ranges, host));
         }
         let buffers = buffers.into_iter().flatten().collect();
-        Ok(ShardedArray { ty: ty.clone(), mesh: mesh.clone(), sharding: sharding.clone(), buffers })
+        Ok(ShardedArray::from_buffers(ty.clone(), mesh.clone(), sharding.clone(), buffers))
     }
 
     pub(crate) fn from_buffers(
@@ -79,22 +98,30 @@ impl ShardedArray {
         sharding: NamedSharding,
         buffers: Vec<Buffer>,
     ) -> ShardedArray {
-        ShardedArray { ty, mesh, sharding, buffers }
+        ShardedArray::from_parts(Arc::new(ShardedType { ty, mesh, sharding }), buffers)
+    }
+
+    pub(crate) fn from_parts(ty: Arc<ShardedType>, buffers: Vec<Buffer>) -> ShardedArray {
+        ShardedArray { ty, buffers }
+    }
+
+    pub(crate) fn sharded_type(&self) -> &Arc<ShardedType> {
+        &self.ty
     }
 
     /// The type of the whole array.
     pub fn ty(&self) -> &TensorType {
-        &self.ty
+        &self.ty.ty
     }
 
     /// The devices that it lies on.
     pub fn mesh(&self) -> &Mesh {
-        &self.mesh
+        &self.ty.mesh
     }
 
     /// How it is cut.
     pub fn sharding(&self) -> &NamedSharding {
-        &self.sharding
+        &self.ty.sharding
     }
 
     /// One buffer for each partition, in order.
@@ -121,12 +148,12 @@ impl ShardedArray {
     /// # Errors
     /// When the program that computes it failed, or a copy did.
     pub fn to_host(&self) -> Result<HostArray, RuntimeError> {
-        let _span = tracing::debug_span!("to host", ty = %self.ty).entered();
-        if self.sharding.is_fully_replicated() {
+        let _span = tracing::debug_span!("to host", ty = %self.ty()).entered();
+        if self.sharding().is_fully_replicated() {
             return Ok(self.buffers[0].to_host()?);
         }
-        let shards = self.sharding.shards(self.ty.dims())?;
-        let mut whole = HostArray::zeros(self.ty.clone());
+        let shards = self.sharding().shards(self.ty().dims())?;
+        let mut whole = HostArray::zeros(self.ty().clone());
         for Shard { partition, ranges, .. } in shards.into_iter().filter(|s| s.replica == 0) {
             whole.write_slice(&ranges, &self.shard(partition)?)?;
         }
@@ -142,7 +169,7 @@ impl ShardedArray {
     /// If the mesh has no such partition.
     pub fn shard(&self, partition: usize) -> Result<HostArray, RuntimeError> {
         let padded = self.buffers[partition].to_host()?;
-        let ranges = self.sharding.shard_ranges(partition, self.ty.dims());
+        let ranges = self.sharding().shard_ranges(partition, self.ty().dims());
         if padded.dims().iter().copied().eq(ranges.iter().map(|r| r.len())) {
             return Ok(padded);
         }
@@ -153,7 +180,7 @@ impl ShardedArray {
 
 impl fmt::Debug for ShardedArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.ty, self.sharding)
+        write!(f, "{} {}", self.ty(), self.sharding())
     }
 }
 

@@ -11,6 +11,7 @@
 //! | run | [`Program::execute`] |
 //! | give the compiler flags, or have it dump programs | [`RuntimeOptions`], [`CompilerFlags`], [`DumpOptions`] |
 //! | see what was compiled, run and copied, and how long that took | [`Runtime::counters`] |
+//! | compile for TPUs that are not there | [`topology`] |
 //!
 //! This crate knows no training and no model. Everything that a plugin would take in silence or abort on (a wrong
 //! dtype, another sharding, a mesh of devices that do not exist) is checked before the plugin sees it.
@@ -25,6 +26,7 @@ mod flags;
 pub mod plugins;
 mod program;
 mod runtime;
+pub mod topology;
 
 pub use array::ShardedArray;
 pub use dump::DumpOptions;

@@ -11,7 +11,7 @@ use shardwright_pjrt::{
 use crate::dump::Dump;
 use crate::error::Problem;
 use crate::flags;
-use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
+use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
 use crate::{CompilerFlags, DumpOptions, Program, RuntimeError};
 
 /// With more, a CPU client takes minutes to make, and in the end aborts.
@@ -53,7 +53,8 @@ impl RuntimeOptions {
 }
 
 impl Runtime {
-    /// Opens the plugin that the environment names, or else the pinned CPU plugin, which is fetched on first use.
+    /// Opens the plugin that the environment and the machine call for, as [`plugins`](crate::plugins) says: mostly the
+    /// pinned CPU plugin, which is fetched on first use.
     ///
     /// # Errors
     /// When there is no plugin to be had, or it cannot be opened.
@@ -67,10 +68,11 @@ impl Runtime {
     /// Loads the plugin in this file and opens its devices.
     ///
     /// # Errors
-    /// When the file is no plugin that this library can use, or the plugin finds no devices; when a flag for the
-    /// compiler, in the options or in the environment, is wrong.
+    /// When the file is no plugin that this library can use, the plugin finds no devices, or it is the TPU's and would
+    /// hang; when a flag for the compiler, in the options or in the environment, is wrong.
     pub fn new(plugin: &Path, options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
         let _span = tracing::debug_span!("open plugin", file = %plugin.display()).entered();
+        check_before_loading(plugin, &Environment::from_process())?;
         let in_environment = flags::check_environment(plugin)?;
         let plugin = Plugin::load(plugin)?;
         let none = ClientOptions::default();
