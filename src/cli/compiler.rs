@@ -40,13 +40,14 @@ impl CompilerArgs {
     /// The part of the options that is about the compiler.
     pub(super) fn runtime_options(&self) -> Result<RuntimeOptions, Failure> {
         let mut options = RuntimeOptions::default();
-        options.compiler_flags = self.flags()?;
-        options.effort.optimization_level = self.optimization_level.as_deref().map(level).transpose()?;
+        options.compiler.flags = self.flags()?;
+        options.compiler.effort.optimization_level =
+            self.optimization_level.as_deref().map(level).transpose()?;
         let passes = self.dump_passes.clone();
         if passes.is_some() && self.dump_to.is_none() {
             return Err(Failure::input("--dump_passes: --dump_to must say where"));
         }
-        options.dump = self.dump_to.clone().map(|folder| DumpOptions { folder, passes });
+        options.compiler.dump = self.dump_to.clone().map(|folder| DumpOptions { folder, passes });
         Ok(options)
     }
 }

@@ -41,7 +41,7 @@ impl RecordArgs {
         if verbosity >= Verbosity::Verbose {
             console::note(&snapshot);
         }
-        if let (Some(dump), true) = (&options.dump, verbosity > Verbosity::Quiet) {
+        if let (Some(dump), true) = (&options.compiler.dump, verbosity > Verbosity::Quiet) {
             console::note(format!("dumps: {} files in {}", files_in(&dump.folder), dump.folder.display()));
         }
         let Some(path) = &self.metrics_file else { return Ok(()) };

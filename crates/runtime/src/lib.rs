@@ -9,7 +9,7 @@
 //! | compile a [`ShardedModule`](shardwright_partition::ShardedModule) | [`Runtime::compile`] |
 //! | put an array on the devices, or back | [`ShardedArray`] |
 //! | run | [`Program::execute`] |
-//! | give the compiler flags, or have it dump programs | [`RuntimeOptions`], [`CompilerFlags`], [`DumpOptions`] |
+//! | give the compiler flags, or have it dump programs | [`CompilerOptions`] |
 //! | see what was compiled, run and copied, and how long that took | [`Runtime::counters`] |
 //! | compile for TPUs that are not there | [`topology`] |
 //!
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod array;
+mod compiler;
 mod dump;
 mod error;
 mod flags;
@@ -29,6 +30,7 @@ mod runtime;
 pub mod topology;
 
 pub use array::ShardedArray;
+pub use compiler::CompilerOptions;
 pub use dump::DumpOptions;
 pub use error::{RuntimeError, RuntimeErrorKind};
 pub use flags::CompilerFlags;

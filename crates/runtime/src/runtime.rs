@@ -1,18 +1,16 @@
 use std::path::Path;
-use std::sync::Arc;
 
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{
-    Client, ClientOptions, CompileOptions, Counters, Device, Effort, ErrorKind, OptionValue, Plugin,
-    ProgramFormat, StatusCode,
+    Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, Plugin, ProgramFormat, StatusCode,
 };
 
-use crate::dump::Dump;
+use crate::compiler::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
-use crate::{CompilerFlags, DumpOptions, Program, RuntimeError};
+use crate::{CompilerOptions, Program, RuntimeError};
 
 /// With more, a CPU client takes minutes to make, and in the end aborts.
 const MOST_CPU_DEVICES: usize = 1024;
@@ -21,14 +19,7 @@ const MOST_CPU_DEVICES: usize = 1024;
 #[derive(Clone)]
 pub struct Runtime {
     client: Client,
-    compiler: Arc<CompilerSettings>,
-}
-
-/// What all compilations have in common.
-struct CompilerSettings {
-    overrides: Vec<(String, OptionValue)>,
-    effort: Effort,
-    dump: Option<Dump>,
+    settings: CompilerSettings,
 }
 
 /// How a plugin is opened.
@@ -37,12 +28,8 @@ struct CompilerSettings {
 pub struct RuntimeOptions {
     /// How many virtual devices a CPU plugin is to have, at most 1,024; other plugins have the devices that there are.
     pub cpu_devices: Option<usize>,
-    /// Flags for the compiler, beside those of the variable `XLA_FLAGS`, which the plugin reads by itself.
-    pub compiler_flags: CompilerFlags,
-    /// How much the compiler is to do.
-    pub effort: Effort,
-    /// What is written down of the programs that are compiled.
-    pub dump: Option<DumpOptions>,
+    /// How programs are compiled.
+    pub compiler: CompilerOptions,
 }
 
 impl RuntimeOptions {
@@ -77,7 +64,7 @@ impl Runtime {
         let plugin = Plugin::load(plugin)?;
         let none = ClientOptions::default();
         let cpu_devices = match options.cpu_devices {
-            None => options.compiler_flags.host_devices()?.or(in_environment.host_devices()?),
+            None => options.compiler.flags.host_devices()?.or(in_environment.host_devices()?),
             given => given,
         };
         let client = match cpu_devices {
@@ -100,8 +87,10 @@ impl Runtime {
                 }
             }
         };
-        let compiler = Arc::new(CompilerSettings::new(&client, options)?);
-        Ok(Runtime { client, compiler })
+        let settings = CompilerSettings::new(&options.compiler, plugin.path(), |options| {
+            client.compile(flags::EMPTY_PROGRAM.as_bytes(), ProgramFormat::Mlir, options).map(drop)
+        })?;
+        Ok(Runtime { client, settings })
     }
 
     /// The plugin's client, for what this crate has no words for.
@@ -149,10 +138,10 @@ impl Runtime {
         let options = CompileOptions {
             num_partitions: mesh.shape().size(),
             device_assignment: mesh.device_ids().iter().filter_map(|&id| i64::try_from(id).ok()).collect(),
-            ..self.compiler.options()
+            ..self.settings.options()
         };
         let text = module.stablehlo_text();
-        self.compiler.write_down(&module.module().name, &text)?;
+        self.settings.write_down(&module.module().name, &text)?;
         let loaded = self.client.compile(text.as_bytes(), ProgramFormat::Mlir, &options)?;
         Program::new(loaded, module, mesh)
     }
@@ -165,34 +154,5 @@ impl Runtime {
             found.filter(|d| d.is_addressable()).ok_or_else(|| missing().into())
         };
         mesh.device_ids().iter().map(device).collect()
-    }
-}
-
-impl CompilerSettings {
-    fn new(client: &Client, options: &RuntimeOptions) -> Result<CompilerSettings, RuntimeError> {
-        let compile = |options: &CompileOptions| {
-            client.compile(flags::EMPTY_PROGRAM.as_bytes(), ProgramFormat::Mlir, options).map(drop)
-        };
-        let dump = options.dump.as_ref().map(Dump::new).transpose()?;
-        let mut overrides = dump.as_ref().map(Dump::overrides).unwrap_or_default();
-        let flags = options.compiler_flags.resolve(client.plugin().path(), compile)?;
-        for (name, value) in flags {
-            if !overrides.iter().any(|(known, _)| *known == name) {
-                overrides.push((name, value));
-            }
-        }
-        Ok(CompilerSettings { overrides, effort: options.effort, dump })
-    }
-
-    fn options(&self) -> CompileOptions {
-        CompileOptions {
-            effort: self.effort,
-            env_option_overrides: self.overrides.clone(),
-            ..CompileOptions::default()
-        }
-    }
-
-    fn write_down(&self, program: &str, stablehlo: &str) -> Result<(), RuntimeError> {
-        self.dump.as_ref().map_or(Ok(()), |dump| dump.write(program, stablehlo))
     }
 }

@@ -11,8 +11,8 @@ use shardwright_mesh::Mesh;
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{Effort, EffortLevel, Operation, Tally};
 use shardwright_runtime::{
-    Argument, CompilerFlags, DumpOptions, Program, Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions,
-    ShardedArray,
+    Argument, CompilerFlags, CompilerOptions, DumpOptions, Program, Runtime, RuntimeError, RuntimeErrorKind,
+    RuntimeOptions, ShardedArray,
 };
 use shardwright_tensor::{DType, HostArray, TensorType};
 
@@ -76,7 +76,7 @@ fn a_runtime_counts_for_itself() {
 fn check_flags(flags: &[&str], expect: Expect) {
     let show = |text: &&str| {
         let flags = CompilerFlags::parse("--xla_flags", text).unwrap();
-        match open(|options| options.compiler_flags = flags) {
+        match open(|options| options.compiler.flags = flags) {
             Ok(_) => format!("{text}\n  fine\n"),
             Err(error) => {
                 assert_eq!(error.kind(), RuntimeErrorKind::CompilerFlag, "{error}");
@@ -177,9 +177,9 @@ fn flags_in_the_environment_are_refused_before_the_plugin_reads_them() {
 #[test]
 fn the_host_device_flag_counts_where_nothing_else_does() {
     let flags = || CompilerFlags::parse("XLA_FLAGS", "--xla_force_host_platform_device_count=3").unwrap();
-    let by_flag = open(|options| (options.cpu_devices, options.compiler_flags) = (None, flags())).unwrap();
+    let by_flag = open(|options| (options.cpu_devices, options.compiler.flags) = (None, flags())).unwrap();
     assert_eq!(by_flag.devices().count(), 3);
-    let by_option = open(|options| options.compiler_flags = flags()).unwrap();
+    let by_option = open(|options| options.compiler.flags = flags()).unwrap();
     assert_eq!(by_option.devices().count(), 4);
 }
 
@@ -189,8 +189,8 @@ fn a_dump_has_the_program_before_the_compiler_and_after_its_passes() {
     let dump = DumpOptions { folder: folder.path().join("a/b"), passes: Some("spmd".into()) };
     let flags = CompilerFlags::parse("--xla_flags", "--xla_cpu_enable_fast_math").unwrap();
     let runtime = open(|options| {
-        (options.dump, options.compiler_flags) = (Some(dump), flags);
-        options.effort = Effort { optimization_level: Some(EffortLevel::O1), ..Effort::default() };
+        let effort = Effort { optimization_level: Some(EffortLevel::O1), ..Effort::default() };
+        options.compiler = CompilerOptions { flags, effort, dump: Some(dump) };
     });
     double(&runtime.unwrap());
     let mut files: Vec<PathBuf> =
@@ -212,7 +212,7 @@ fn a_dump_has_the_program_before_the_compiler_and_after_its_passes() {
 fn a_folder_for_dumps_that_cannot_be_is_named() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let dump = DumpOptions { folder: file.path().join("sub"), passes: None };
-    let error = open(|options| options.dump = Some(dump)).err().unwrap();
+    let error = open(|options| options.compiler.dump = Some(dump)).err().unwrap();
     assert_eq!(error.kind(), RuntimeErrorKind::Dump);
     assert!(error.to_string().contains(&file.path().join("sub").display().to_string()), "{error}");
 }

@@ -10,7 +10,9 @@ use shardwright_hlo::compiled::CollectiveKind;
 use shardwright_mesh::{AbstractMesh, HostView, Mesh, NamedSharding, PartitionSpec, PhysicalAxis, Placement};
 use shardwright_pjrt::{CompileOptions, ProgramFormat};
 use shardwright_runtime::topology::{Topology, TopologyOptions, VARIABLES};
-use shardwright_runtime::{Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions};
+use shardwright_runtime::{
+    CompilerFlags, CompilerOptions, Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions,
+};
 
 /// Runs `body` in a child of this process that runs nothing but the test of this name.
 fn in_a_child(test: &str, body: fn()) {
@@ -288,4 +290,33 @@ fn names_and_environment_are_looked_at_before_the_plugin() {
         child.env_remove(name);
     }
     assert!(child.args(["--exact", test]).status().unwrap().success());
+}
+
+#[test]
+fn flags_are_those_of_the_tpu_compiler() {
+    in_a_child("flags_are_those_of_the_tpu_compiler", || {
+        let open = |flags: &str| {
+            let compiler = CompilerOptions {
+                flags: CompilerFlags::parse("--xla_flags", flags).unwrap(),
+                ..CompilerOptions::default()
+            };
+            Topology::open("v5e:2x2", &TopologyOptions { compiler, ..TopologyOptions::default() })
+        };
+        open("--xla_tpu_enable_latency_hiding_scheduler=false --xla_tpu_scoped_vmem_limit_kib=98304")
+            .unwrap();
+        let refusal = |flags: &str| {
+            let error = open(flags).unwrap_err();
+            assert_eq!(error.kind(), RuntimeErrorKind::CompilerFlag);
+            error.to_string()
+        };
+        let unknown = refusal("--xla_tpu_scoped_vmem_limit_kb=1");
+        let named = "--xla_flags: the compiler has no flag xla_tpu_scoped_vmem_limit_kb (did you mean \
+                     xla_tpu_scoped_vmem_limit_kib or";
+        assert!(unknown.starts_with(named), "{unknown}");
+        assert_eq!(
+            refusal("--xla_tpu_enable_latency_hiding_scheduler=abc"),
+            "--xla_flags: --xla_tpu_enable_latency_hiding_scheduler=abc: Failed to parse 'abc' into flag \
+             xla_tpu_enable_latency_hiding_scheduler"
+        );
+    });
 }

@@ -42,9 +42,11 @@ use shardwright_mesh::{AbstractMesh, Mesh, PhysicalTopology, Placement};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{ClientOptions, CompileOptions, NamedValue, Plugin, ProgramFormat};
 
+use crate::compiler::CompilerSettings;
 use crate::error::Problem;
+use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
-use crate::{Program, RuntimeError};
+use crate::{CompilerOptions, Program, RuntimeError};
 
 pub use memory::OutOfMemory;
 pub use name::{Generation, TopologyName, TopologyNameError};
@@ -62,10 +64,11 @@ pub struct Topology {
     name: TopologyName,
     described: shardwright_pjrt::Topology,
     physical: PhysicalTopology,
+    settings: CompilerSettings,
 }
 
 /// What a topology is beside its name. The default is what a slice of that name is in a data centre.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TopologyOptions {
     /// How many slices of this shape there are; `None` is one.
     pub num_slices: Option<usize>,
@@ -76,6 +79,8 @@ pub struct TopologyOptions {
     /// The name of a configuration of the chips, such as `default` or `megacore`; `None` is
     /// [`Generation::chip_config`].
     pub chip_config: Option<String>,
+    /// How programs are compiled.
+    pub compiler: CompilerOptions,
 }
 
 impl Topology {
@@ -97,14 +102,18 @@ impl Topology {
     ///
     /// # Errors
     /// When the name is none, [`VARIABLES`] are not set, the file is no plugin, or the plugin does not have such a
-    /// topology.
+    /// topology; when a flag for the compiler, in the options or in the environment, is wrong.
     pub fn new(plugin: &Path, name: &str, options: &TopologyOptions) -> Result<Topology, RuntimeError> {
         let name: TopologyName = name.parse().map_err(Problem::TopologyName)?;
         check_environment(|name| std::env::var_os(name))?;
+        flags::check_environment(plugin)?;
         let plugin = Plugin::load(plugin)?;
         let described = shardwright_pjrt::Topology::new(&plugin, &name.to_string(), &options.encode(&name))?;
         let physical = physical::of(&described)?;
-        Ok(Topology { name, described, physical })
+        let settings = CompilerSettings::new(&options.compiler, plugin.path(), |options| {
+            described.compile(flags::EMPTY_PROGRAM.as_bytes(), ProgramFormat::Mlir, options).map(drop)
+        })?;
+        Ok(Topology { name, described, physical, settings })
     }
 
     /// The name, in its usual spelling.
@@ -151,7 +160,9 @@ impl Topology {
     /// devices have is [`RuntimeError::out_of_memory`].
     pub fn compile(&self, module: &ShardedModule, mesh: &Mesh) -> Result<AotProgram, RuntimeError> {
         Program::check_mesh(module, mesh)?;
-        self.compile_text(&module.stablehlo_text(), mesh)
+        let text = module.stablehlo_text();
+        self.settings.write_down(&module.module().name, &text)?;
+        self.compile_text(&text, mesh)
     }
 
     /// Compiles StableHLO text for the devices of a mesh: partition `p` is the program of the `p`-th device. The
@@ -165,7 +176,7 @@ impl Topology {
             device_assignment: mesh.device_ids().iter().filter_map(|&id| i64::try_from(id).ok()).collect(),
             // With the wrong partitioner the TPU compiler aborts.
             use_shardy_partitioner: stablehlo.contains("sdy.") || !stablehlo.contains("mhlo.sharding"),
-            ..CompileOptions::default()
+            ..self.settings.options()
         };
         let compiled = self.described.compile(stablehlo.as_bytes(), ProgramFormat::Mlir, &options);
         let executable = compiled.map_err(|error| match OutOfMemory::of(&error) {
@@ -237,6 +248,7 @@ mod tests {
             chips_per_host: Some([4, 2, 1]),
             wrap: Some([true, false, false]),
             chip_config: Some("default".into()),
+            ..TopologyOptions::default()
         };
         assert_eq!(
             encode("v5e:4x4", options),
