@@ -1,10 +1,12 @@
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
 
 use crate::api::{Api, Handle, slice, string};
 use crate::error::Error;
+use crate::event::destroy_outside_callbacks;
 use crate::named_value;
 use crate::{ClientOptions, CompileOptions, Device, LoadedExecutable, Plugin, ProgramFormat};
 
@@ -16,7 +18,7 @@ pub struct Client(Arc<Inner>);
 
 // Fields are dropped in order: the client goes before its plugin.
 struct Inner {
-    handle: Handle<sys::PJRT_Client>,
+    handle: ManuallyDrop<Handle<sys::PJRT_Client>>,
     plugin: Plugin,
     devices: Vec<Device>,
     platform_name: String,
@@ -55,7 +57,7 @@ impl Client {
                 .map(|raw| Device::read(api, *raw, local.contains(raw)))
                 .collect::<Result<_, _>>()?;
             Ok(Client(Arc::new(Inner {
-                handle,
+                handle: ManuallyDrop::new(handle),
                 plugin: plugin.clone(),
                 devices,
                 platform_name: string(name.platform_name, name.platform_name_size),
@@ -147,6 +149,13 @@ impl Client {
 
     pub(crate) fn is_same(&self, other: &Client) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: the handle is taken here only, and nobody uses it after this.
+        destroy_outside_callbacks(unsafe { ManuallyDrop::take(&mut self.handle) });
     }
 }
 

@@ -7,7 +7,8 @@
 //! - [`Plugin`] is a loaded library, [`Client`] its runtime with [`Device`]s, [`Topology`] devices that are not
 //!   there, to compile for;
 //! - [`LoadedExecutable`] is a program on its devices, [`Executable`] what can be known of it without running it;
-//! - [`Buffer`] is an array on one device, [`Event`] something that is under way.
+//! - [`Buffer`] is an array on one device, in one of the [`Memory`]s that it reaches, [`Upload`] one that comes in
+//!   pieces, [`Event`] something that is under way.
 //!
 //! It knows neither meshes nor shardings. To it, an array over several devices is a list of buffers, and a program
 //! is bytes. Nothing here looks for plugins either: what is loaded is what the caller names.
@@ -63,6 +64,7 @@ mod event;
 mod executable;
 mod exit;
 mod loaded;
+mod memory;
 mod named_value;
 mod options;
 mod plugin;
@@ -70,17 +72,20 @@ mod signature;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod transfer;
 mod types;
 
 pub use buffer::{Buffer, PendingHostCopy};
 pub use client::Client;
 pub use device::{Device, DeviceDescription, DeviceMemoryStats};
 pub use error::{Error, ErrorKind, StatusCode};
-pub use event::Event;
+pub use event::{Event, EventFuture};
 pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram, ProgramFormat};
 pub use exit::exit_now;
 pub use loaded::{Arg, Execution, LoadedExecutable};
+pub use memory::{Memory, Place};
 pub use named_value::{Attributes, NamedValue};
 pub use options::{ClientOptions, CompileOptions, OptionValue};
 pub use plugin::Plugin;
 pub use topology::Topology;
+pub use transfer::Upload;

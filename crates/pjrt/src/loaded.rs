@@ -168,7 +168,7 @@ impl LoadedExecutable {
             // SAFETY: the caller's contract; each place of the list is read once.
             let handle =
                 unsafe { Handle::new(self.client.api(), outputs[row * n_outputs + index], FUNCTION)? };
-            Ok(Buffer::output(handle, Arc::clone(&self.outputs), index, device, self.client.clone()))
+            Ok(Buffer::new(handle, Arc::clone(&self.outputs), index, device, self.client.clone()))
         };
         let of_all_devices =
             |index| self.devices.iter().enumerate().map(|place| output(index, place)).collect();

@@ -7,13 +7,17 @@ use thiserror::Error;
 
 use crate::{DType, Element, Shape, ShapeError, TensorType};
 
-/// A dense row-major array in host memory.
-#[derive(Clone, PartialEq)]
+/// A dense row-major array in host memory, which begins at a multiple of 64 bytes: a view of any element type is
+/// aligned, and plugins that compute on the host can use the memory as it is.
 pub struct HostArray {
     ty: TensorType,
-    // Words rather than bytes, so that a view of any element type is aligned.
+    // With a few words more than it takes, so that the array can begin at a boundary.
     words: Vec<u64>,
+    start: usize,
 }
+
+const WORD: usize = size_of::<u64>();
+const ALIGNMENT: usize = 64;
 
 /// What can be wrong with the contents or the use of a [`HostArray`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -55,8 +59,11 @@ pub enum TensorError {
 impl HostArray {
     /// An array of zeros.
     pub fn zeros(ty: TensorType) -> HostArray {
-        let words = vec![0; ty.byte_count().div_ceil(8)];
-        HostArray { ty, words }
+        let len = ty.byte_count().div_ceil(WORD);
+        let spare = if len == 0 { 0 } else { ALIGNMENT / WORD - 1 };
+        let words = vec![0; len + spare];
+        let start = spare.min(words.as_ptr().addr().wrapping_neg() % ALIGNMENT / WORD);
+        HostArray { ty, words, start }
     }
 
     /// The array with these dims and values, in row-major order.
@@ -104,13 +111,13 @@ impl HostArray {
 
     /// The memory, row-major, in the byte order of this machine.
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.ty.byte_count()]
+        &bytemuck::cast_slice(&self.words[self.start..])[..self.ty.byte_count()]
     }
 
     /// The memory, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let len = self.ty.byte_count();
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..len]
+        &mut bytemuck::cast_slice_mut(&mut self.words[self.start..])[..len]
     }
 
     /// The elements in row-major order.
@@ -249,6 +256,21 @@ impl HostArray {
     }
 }
 
+impl Clone for HostArray {
+    fn clone(&self) -> HostArray {
+        let mut copy = HostArray::zeros(self.ty.clone());
+        copy.bytes_mut().copy_from_slice(self.bytes());
+        copy
+    }
+}
+
+impl PartialEq for HostArray {
+    /// Whether type and memory are the same, so that a NaN is equal to itself.
+    fn eq(&self, other: &HostArray) -> bool {
+        self.ty == other.ty && self.bytes() == other.bytes()
+    }
+}
+
 impl fmt::Debug for HostArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 8;
@@ -339,6 +361,17 @@ mod tests {
         assert_eq!(a.cast(DType::Bf16).to_f64()[0], 1.0);
         assert_eq!(a.cast(DType::Pred).bytes(), &[1, 1, 1, 1]);
         assert_eq!(HostArray::scalar(7i64).cast(DType::F64).to_f64(), [7.0]);
+    }
+
+    #[test]
+    fn memory_begins_at_a_boundary_also_in_copies() {
+        for len in [0, 1, 7, 64, 1000] {
+            let array = iota(&[len]);
+            let copy = array.clone();
+            assert_eq!(copy, array);
+            let aligned = |a: &HostArray| a.bytes().as_ptr().addr().is_multiple_of(ALIGNMENT);
+            assert!(len == 0 || aligned(&array) && aligned(&copy), "{len}");
+        }
     }
 
     fn block() -> impl Strategy<Value = (Vec<usize>, Vec<Range<usize>>)> {
