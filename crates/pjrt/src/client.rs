@@ -147,7 +147,8 @@ impl Client {
         self.devices().iter().position(|candidate| candidate.raw() == device)
     }
 
-    pub(crate) fn is_same(&self, other: &Client) -> bool {
+    /// Whether both are the same client, so that one can use what belongs to the other.
+    pub fn is_same(&self, other: &Client) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }

@@ -1,10 +1,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use shardwright_mesh::{MeshError, ShardingError};
+use shardwright_mesh::{MeshError, NamedSharding, ShardingError};
 use shardwright_tensor::{TensorError, TensorType};
 use thiserror::Error;
 
+use crate::LocalPart;
 use crate::plugins::PluginError;
 
 /// What went wrong between a program and its devices.
@@ -62,6 +63,17 @@ pub(crate) enum Problem {
     Data(TensorError),
     #[error("the block at {ranges:?} of {ty} was given as {found}")]
     Block { ty: TensorType, ranges: Vec<Range<usize>>, found: TensorType },
+    #[error("there is no partition {partition} of {sharding}, which has {}", sharding.mesh().size())]
+    NoSuchPartition { partition: usize, sharding: NamedSharding },
+    #[error(
+        "the blocks that partitions {partitions:?} hold of {ty} {sharding} do not make up a rectangle, so they are not \
+         one local array; give them one by one"
+    )]
+    NoRectangle { ty: TensorType, sharding: NamedSharding, partitions: Vec<usize> },
+    #[error("the local part is {part}, but the data are {found}")]
+    LocalData { part: Box<LocalPart>, found: TensorType },
+    #[error("the block at {ranges:?} is not inside the local part, {part}")]
+    NotInPart { part: Box<LocalPart>, ranges: Vec<Range<usize>> },
 }
 
 impl RuntimeError {
@@ -74,9 +86,14 @@ impl RuntimeError {
                 RuntimeErrorKind::Mesh
             }
             Problem::StoredType { .. } => RuntimeErrorKind::Compiler,
-            Problem::Sharding(_) => RuntimeErrorKind::Sharding,
+            Problem::Sharding(_) | Problem::NoSuchPartition { .. } | Problem::NoRectangle { .. } => {
+                RuntimeErrorKind::Sharding
+            }
             Problem::ArgumentCount { .. } | Problem::Argument { .. } => RuntimeErrorKind::Argument,
-            Problem::Data(_) | Problem::Block { .. } => RuntimeErrorKind::Data,
+            Problem::Data(_)
+            | Problem::Block { .. }
+            | Problem::LocalData { .. }
+            | Problem::NotInPart { .. } => RuntimeErrorKind::Data,
         }
     }
 }

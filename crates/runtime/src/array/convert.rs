@@ -1,0 +1,227 @@
+//! Arrays that become others: with another sharding, on other devices, in another memory, of another dtype.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shardwright_hlo::{Module, Op, verify};
+use shardwright_mesh::{Mesh, NamedSharding};
+use shardwright_partition::ShardedModule;
+use shardwright_pjrt::{Buffer, Memory};
+use shardwright_tensor::{DType, HostArray, Shape, TensorError, TensorType};
+
+use super::blocks::{Block, blocks, overlap, relative};
+use super::place::Placing;
+use super::{ShardedArray, shard_type};
+use crate::{Argument, Program, Runtime, RuntimeError};
+
+/// The programs that convert arrays, each compiled once.
+#[derive(Clone, Default)]
+pub(crate) struct Conversions(Arc<Mutex<HashMap<Conversion, Arc<Program>>>>);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Conversion {
+    ty: TensorType,
+    mesh: Mesh,
+    from: NamedSharding,
+    to: NamedSharding,
+    dtype: DType,
+}
+
+impl ShardedArray {
+    /// The same array under another sharding, on the same or on other devices, in their default memories.
+    ///
+    /// On the same mesh a compiled program does it, which the runtime keeps for the next time, and nothing passes
+    /// through the host. Elsewhere, blocks that are the same before and after go from device to device; others are put
+    /// together on the host, which holds three blocks at most, besides what is in the memory of its CPU devices.
+    ///
+    /// # Errors
+    /// When the sharding does not fit the array, or the mesh the sharding or the runtime; when the program that computes
+    /// the array failed; and the plugin's.
+    pub fn reshard(
+        &self,
+        runtime: &Runtime,
+        mesh: &Mesh,
+        sharding: &NamedSharding,
+    ) -> Result<ShardedArray, RuntimeError> {
+        let placing = Placing::new(runtime, mesh, sharding, &self.ty)?;
+        let stays = *mesh == self.mesh && *sharding != self.sharding && self.is_of(runtime);
+        let stays = stays && self.is_in_default_memory()?;
+        if stays { self.convert(runtime, sharding, self.ty.dtype) } else { self.move_blocks(placing) }
+    }
+
+    /// The array in another dtype, as XLA converts: floats are rounded to nearest even. The result has the same
+    /// sharding and lies in the devices' default memories. Nothing passes through the host; the program is kept for
+    /// the next time.
+    ///
+    /// # Errors
+    /// When the program that computes the array failed; and the plugin's.
+    pub fn cast(&self, runtime: &Runtime, dtype: DType) -> Result<ShardedArray, RuntimeError> {
+        if self.is_of(runtime) && self.is_in_default_memory()? {
+            return self.convert(runtime, &self.sharding, dtype);
+        }
+        let here = Placing::new(runtime, &self.mesh, &self.sharding, &self.ty)?;
+        self.move_blocks(here)?.convert(runtime, &self.sharding, dtype)
+    }
+
+    /// The array in the memories of this kind that its devices reach, such as `pinned_host`. Nothing passes through the
+    /// host but what is to lie there.
+    ///
+    /// # Errors
+    /// When a device reaches no memory of the kind; the message lists those that it does.
+    pub fn to_memory(&self, kind: &str) -> Result<ShardedArray, RuntimeError> {
+        let copy = |buffer: &Buffer| buffer.copy_to(buffer.device().memory(kind)?);
+        let buffers = self.buffers.iter().map(copy).collect::<Result<_, _>>()?;
+        Ok(ShardedArray::from_buffers(self.ty.clone(), self.mesh.clone(), self.sharding.clone(), buffers))
+    }
+
+    /// The kind of memory that the array lies in, such as `device`; none where the plugin knows no memories.
+    ///
+    /// # Errors
+    /// When the plugin does not tell.
+    pub fn memory_kind(&self) -> Result<Option<&str>, RuntimeError> {
+        Ok(self.buffers[0].memory()?.map(Memory::kind))
+    }
+
+    fn is_of(&self, runtime: &Runtime) -> bool {
+        self.buffers[0].client().is_same(runtime.client())
+    }
+
+    fn is_in_default_memory(&self) -> Result<bool, RuntimeError> {
+        Ok(self.buffers[0].memory()? == self.buffers[0].device().default_memory())
+    }
+
+    /// Runs the program that converts the array on its devices.
+    fn convert(
+        &self,
+        runtime: &Runtime,
+        to: &NamedSharding,
+        dtype: DType,
+    ) -> Result<ShardedArray, RuntimeError> {
+        let (ty, mesh, from) = (self.ty.clone(), self.mesh.clone(), self.sharding.clone());
+        if ty.shape.element_count() == 0 {
+            // Compilers do not split what is empty.
+            let ty = TensorType { dtype, ..ty };
+            return ShardedArray::from_fn(runtime, &mesh, to, &ty, |ranges| zeros(dtype, ranges));
+        }
+        let program =
+            runtime.conversions().get(runtime, Conversion { ty, mesh, from, to: to.clone(), dtype })?;
+        let execution = program.execute(vec![Argument::Borrow(self)])?;
+        Ok(execution.outputs.into_iter().next().expect("a conversion has one output"))
+    }
+
+    /// Copies block by block: from device to device what is the same block there, the rest through the host.
+    fn move_blocks(&self, mut placing: Placing<'_>) -> Result<ShardedArray, RuntimeError> {
+        let sources = blocks(&self.sharding, self.ty.dims())?;
+        let is_stored_alike = placing.is_of(self.buffers[0].client())
+            && *placing.padded() == shard_type(&self.sharding, &self.ty)?;
+        let mut gather = Gather { array: self, sources: &sources, last: None };
+        for Block { ranges, partitions } in placing.blocks()? {
+            let same = sources.iter().find(|source| is_stored_alike && source.ranges == ranges);
+            let Some(source) = same else {
+                placing.put(gather.block(&ranges)?, &ranges, &partitions)?;
+                continue;
+            };
+            for partition in partitions {
+                let is_here = |&&p: &&usize| self.buffers[p].device().id() == placing.device(partition).id();
+                let nearest = source.partitions.iter().find(is_here).unwrap_or(&source.partitions[0]);
+                placing.put_copy(&self.buffers[*nearest], partition)?;
+            }
+        }
+        Ok(placing.finish())
+    }
+}
+
+impl Conversions {
+    /// The program, compiled if it is new.
+    fn get(&self, runtime: &Runtime, wanted: Conversion) -> Result<Arc<Program>, RuntimeError> {
+        // Held while compiling, so that two threads that want one program do not both compile it.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = known.get(&wanted) {
+            return Ok(Arc::clone(program));
+        }
+        let program = Arc::new(runtime.compile(&wanted.module(), &wanted.mesh)?);
+        known.insert(wanted, Arc::clone(&program));
+        Ok(program)
+    }
+}
+
+impl Conversion {
+    /// The program that takes an array and gives it back, with another sharding, or dtype, or both.
+    fn module(&self) -> ShardedModule {
+        let mut module = Module::new("convert");
+        let x = module.add_argument("x", self.ty.clone());
+        let y = if self.dtype == self.ty.dtype {
+            x
+        } else {
+            module.push(Op::Convert(self.dtype), &[x]).expect("every dtype converts to every other")[0]
+        };
+        module.add_output("y", y);
+        let module = verify(module).expect("the module is well-formed");
+        let (from, to) = (vec![self.from.clone()], vec![self.to.clone()]);
+        ShardedModule::new(module, self.mesh.shape(), from, to).expect("both shardings fit array and mesh")
+    }
+}
+
+/// Puts blocks of an array together on the host.
+struct Gather<'a> {
+    array: &'a ShardedArray,
+    sources: &'a [Block],
+    /// The shard that was read last, which the next block often needs too.
+    last: Option<(usize, HostArray)>,
+}
+
+impl Gather<'_> {
+    fn block(&mut self, ranges: &[Range<usize>]) -> Result<HostArray, RuntimeError> {
+        let shape =
+            Shape::new(ranges.iter().map(Range::len).collect::<Vec<_>>()).map_err(TensorError::from)?;
+        let mut block = HostArray::zeros(TensorType { dtype: self.array.ty.dtype, shape });
+        for (index, source) in self.sources.iter().enumerate() {
+            let Some(both) = overlap(ranges, &source.ranges) else { continue };
+            let shard = self.shard(index, source)?;
+            let piece = shard.slice(&relative(&both, &source.ranges))?;
+            block.write_slice(&relative(&both, ranges), &piece)?;
+        }
+        Ok(block)
+    }
+
+    fn shard(&mut self, index: usize, source: &Block) -> Result<&HostArray, RuntimeError> {
+        if self.last.as_ref().is_none_or(|(known, _)| *known != index) {
+            self.last = None; // Before the next one is there.
+            self.last = Some((index, self.array.shard(source.partitions[0])?));
+        }
+        Ok(&self.last.as_ref().expect("set above").1)
+    }
+}
+
+/// An empty sheet for the block at these ranges.
+fn zeros(dtype: DType, ranges: &[Range<usize>]) -> Result<HostArray, RuntimeError> {
+    let dims: Vec<usize> = ranges.iter().map(Range::len).collect();
+    let shape = Shape::new(dims).map_err(TensorError::from)?;
+    Ok(HostArray::zeros(TensorType { dtype, shape }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RuntimeOptions;
+
+    #[test]
+    fn a_conversion_is_compiled_once() {
+        let runtime = Runtime::open(&RuntimeOptions::cpu_devices(4)).unwrap();
+        let mesh = runtime.mesh("x=4").unwrap();
+        let on = |spec: &str| mesh.sharding(spec.parse().unwrap()).unwrap();
+        let array = HostArray::from_slice(&[8, 4], &[1_f32; 32]).unwrap();
+        let rows = ShardedArray::from_host(&runtime, &mesh, &on("(x, -)"), &array).unwrap();
+        let known = || runtime.conversions().0.lock().unwrap().len();
+        for _ in 0..3 {
+            let columns = rows.reshard(&runtime, &mesh, &on("(-, x)")).unwrap();
+            assert_eq!(known(), 1);
+            assert_eq!(columns.to_host().unwrap(), array);
+        }
+        rows.reshard(&runtime.clone(), &mesh, rows.sharding()).unwrap();
+        assert_eq!(known(), 1, "nothing to compile for a copy");
+        rows.cast(&runtime.clone(), DType::S8).unwrap();
+        assert_eq!(known(), 2, "clones of a runtime share its programs");
+    }
+}
