@@ -66,6 +66,6 @@ fn value(row: usize, column: usize) -> f32 {
 
 fn show(what: &str, array: &ShardedArray) -> anyhow::Result<()> {
     let (mesh, sharding) = (array.mesh(), array.sharding());
-    println!("{what}, {array:?}:\n{}", draw_sharding(mesh, sharding, array.ty().dims())?);
+    println!("{what}: {}", draw_sharding(mesh, sharding, array.ty().dims())?);
     Ok(())
 }

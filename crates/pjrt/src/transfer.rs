@@ -9,7 +9,7 @@ use shardwright_tensor::{HostArray, TensorType};
 
 use crate::api::Handle;
 use crate::error::{Error, ErrorKind};
-use crate::{Buffer, Client, Event, Place, types};
+use crate::{Buffer, Client, Event, Place, StatusCode, types};
 
 impl Client {
     /// Copies an array to a device or memory. The array can be changed or dropped as soon as this returns.
@@ -49,7 +49,7 @@ impl Client {
         let semantics = sys::PJRT_HostBufferSemantics_kMutableZeroCopy;
         let (data, ty) = (array.bytes_mut().as_mut_ptr().cast_const().cast(), array.ty().clone());
         // SAFETY: nobody else has the array, which is held; moving it does not move its memory.
-        hold(unsafe { self.start_copy(data, &ty, place.into(), semantics) }, array)
+        hold(unsafe { self.start_without_copy(data, &ty, place.into(), semantics) }, array)
     }
 
     /// Lends an array to a device or memory. Where the plugin computes in host memory, any number of buffers share the
@@ -63,7 +63,30 @@ impl Client {
         let semantics = sys::PJRT_HostBufferSemantics_kImmutableZeroCopy;
         let (data, ty) = (array.bytes().as_ptr().cast(), array.ty().clone());
         // SAFETY: nobody can change an array behind an `Arc`, and this one is held.
-        hold(unsafe { self.start_copy(data, &ty, place.into(), semantics) }, array)
+        hold(unsafe { self.start_without_copy(data, &ty, place.into(), semantics) }, array)
+    }
+
+    /// Asks for a buffer that is the host's memory, or copies where the plugin does not know such a thing.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Client::start_copy`].
+    unsafe fn start_without_copy(
+        &self,
+        data: *const c_void,
+        ty: &TensorType,
+        place: Place<'_>,
+        semantics: sys::PJRT_HostBufferSemantics,
+    ) -> Result<(Buffer, Event), Error> {
+        // SAFETY: the caller's contract.
+        match unsafe { self.start_copy(data, ty, place, semantics) } {
+            Err(error) if error.is_unimplemented() || error.code() == Some(StatusCode::InvalidArgument) => {
+                let semantics = sys::PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
+                // SAFETY: the caller's contract, which asks for more than this does.
+                unsafe { self.start_copy(data, ty, place, semantics) }
+            }
+            result => result,
+        }
     }
 
     /// # Safety

@@ -33,7 +33,7 @@ impl ShardedArray {
     ///
     /// On the same mesh a compiled program does it, which the runtime keeps for the next time, and nothing passes
     /// through the host. Elsewhere, blocks that are the same before and after go from device to device; others are put
-    /// together on the host, which holds three blocks at most, besides what is in the memory of its CPU devices.
+    /// together on the host, which holds four blocks at most, besides what is in the memory of its CPU devices.
     ///
     /// # Errors
     /// When the sharding does not fit the array, or the mesh the sharding or the runtime; when the program that computes
@@ -115,7 +115,7 @@ impl ShardedArray {
         let sources = blocks(&self.sharding, self.ty.dims())?;
         let is_stored_alike = placing.is_of(self.buffers[0].client())
             && *placing.padded() == shard_type(&self.sharding, &self.ty)?;
-        let mut gather = Gather { array: self, sources: &sources, last: None };
+        let mut gather = Gather { array: self, sources: &sources, shard: None };
         for Block { ranges, partitions } in placing.blocks()? {
             let same = sources.iter().find(|source| is_stored_alike && source.ranges == ranges);
             let Some(source) = same else {
@@ -167,30 +167,33 @@ impl Conversion {
 struct Gather<'a> {
     array: &'a ShardedArray,
     sources: &'a [Block],
-    /// The shard that was read last, which the next block often needs too.
-    last: Option<(usize, HostArray)>,
+    /// What one device stores, read from the source with this index, which the next block often needs too. The memory
+    /// is used again for each source: fresh memory takes longer to get than to fill.
+    shard: Option<(usize, HostArray)>,
 }
 
 impl Gather<'_> {
     fn block(&mut self, ranges: &[Range<usize>]) -> Result<HostArray, RuntimeError> {
-        let shape =
-            Shape::new(ranges.iter().map(Range::len).collect::<Vec<_>>()).map_err(TensorError::from)?;
-        let mut block = HostArray::zeros(TensorType { dtype: self.array.ty.dtype, shape });
+        let mut block = zeros(self.array.ty.dtype, ranges)?;
         for (index, source) in self.sources.iter().enumerate() {
             let Some(both) = overlap(ranges, &source.ranges) else { continue };
-            let shard = self.shard(index, source)?;
+            let shard = self.shard(index, &self.array.buffers[source.partitions[0]])?;
             let piece = shard.slice(&relative(&both, &source.ranges))?;
             block.write_slice(&relative(&both, ranges), &piece)?;
         }
         Ok(block)
     }
 
-    fn shard(&mut self, index: usize, source: &Block) -> Result<&HostArray, RuntimeError> {
-        if self.last.as_ref().is_none_or(|(known, _)| *known != index) {
-            self.last = None; // Before the next one is there.
-            self.last = Some((index, self.array.shard(source.partitions[0])?));
-        }
-        Ok(&self.last.as_ref().expect("set above").1)
+    fn shard(&mut self, index: usize, buffer: &Buffer) -> Result<&HostArray, RuntimeError> {
+        let shard = match self.shard.take() {
+            Some((known, shard)) if known == index => shard,
+            Some((_, mut shard)) => {
+                buffer.copy_into(&mut shard)?;
+                shard
+            }
+            None => buffer.to_host()?,
+        };
+        Ok(&self.shard.insert((index, shard)).1)
     }
 }
 
