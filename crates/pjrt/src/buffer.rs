@@ -113,6 +113,8 @@ impl Buffer {
             let message = format!("{} takes {expected} bytes, the target has {found}", self.ty());
             return Err(Error::refused("copy to host", message));
         }
+        // A plugin that cannot wait says so here, before it is given memory that is only borrowed.
+        self.ready()?.wait()?;
         // SAFETY: the target is borrowed until the event.
         unsafe { self.start_copy_to(target)? }.wait()
     }
@@ -131,6 +133,8 @@ impl Buffer {
             return Err(Error::refused(WHAT, message));
         }
         self.check_row_major(WHAT)?;
+        // As in `copy_into_bytes`.
+        self.ready()?.wait()?;
         let args = sys::PJRT_Buffer_CopyRawToHost_Args {
             buffer: self.handle.raw(),
             dst: target.as_mut_ptr().cast(),
