@@ -1,7 +1,7 @@
 use shardwright_hlo::compiled::{CompiledError, CompiledProgram};
 use shardwright_mesh::{Mesh, NamedSharding};
 use shardwright_partition::ShardedModule;
-use shardwright_pjrt::{Arg, CompiledMemoryStats, Event, LoadedExecutable};
+use shardwright_pjrt::{Arg, Buffer, CompiledMemoryStats, Event, LoadedExecutable};
 use shardwright_tensor::TensorType;
 
 use crate::array::shard_type;
@@ -142,6 +142,13 @@ impl Program {
             ShardedArray::from_buffers(value.ty.clone(), self.mesh.clone(), value.sharding.clone(), buffers)
         });
         Ok(Execution { outputs: outputs.collect(), done: execution.done })
+    }
+
+    /// Runs a program of one argument and one output on buffers that are its argument, whatever the axes of their mesh
+    /// are called.
+    pub(crate) fn convert(&self, buffers: &[Buffer]) -> Result<Vec<Buffer>, RuntimeError> {
+        let execution = self.loaded.execute(vec![Arg::Borrow(buffers)])?;
+        Ok(execution.outputs.into_iter().next().expect("the program has an output"))
     }
 
     /// The optimized program, read back from the compiler.

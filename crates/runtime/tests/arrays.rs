@@ -110,7 +110,7 @@ fn uneven_and_empty_arrays_pass_from_each_spec_to_the_next() {
 fn arrays_move_to_other_devices_and_meshes() {
     let meshes = [
         permuted(),
-        mesh("a=4,b=2", &[0, 1, 2, 3, 4, 5, 6, 7]),
+        mesh("a=4,b=2", &[7, 6, 5, 4, 3, 2, 1, 0]),
         mesh("a=3,b=1", &[5, 0, 2]),
         mesh("a=1,b=1", &[6]),
         mesh("a=1,b=8", &[1, 3, 5, 7, 0, 2, 4, 6]),

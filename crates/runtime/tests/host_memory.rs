@@ -117,6 +117,8 @@ fn operations_need_as_much_host_memory_as_they_say() {
         check(&what, 0, 0, || placed.reshard(&runtime, &mesh, &columns).unwrap());
         check("cast", 0, 0, || placed.cast(&runtime, DType::Bf16).unwrap());
     }
+    let grid = runtime.mesh("a=2,b=4").unwrap();
+    check("reshard over other axes", 0, 0, || placed.reshard(&runtime, &grid, &on(&grid, "(a, b)")).unwrap());
     check("to_memory", 0, 0, || placed.to_memory("pinned_host").unwrap());
     check("reshard of equal blocks", 0, 0, || {
         placed.reshard(&runtime, &turned, &on(&turned, "(x, -)")).unwrap()

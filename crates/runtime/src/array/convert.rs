@@ -12,8 +12,9 @@ use shardwright_tensor::{DType, HostArray, Shape, TensorError, TensorType};
 
 use super::blocks::{Block, blocks, overlap, relative};
 use super::place::Placing;
+use super::refine::over_one_mesh;
 use super::{ShardedArray, shard_type};
-use crate::{Argument, Program, Runtime, RuntimeError};
+use crate::{Program, Runtime, RuntimeError};
 
 /// The programs that convert arrays, each compiled once.
 #[derive(Clone, Default)]
@@ -31,8 +32,8 @@ struct Conversion {
 impl ShardedArray {
     /// The same array under another sharding, on the same or on other devices, in their default memories.
     ///
-    /// On the same mesh a compiled program does it, which the runtime keeps for the next time, and nothing passes
-    /// through the host. Elsewhere, blocks that are the same before and after go from device to device; others are put
+    /// On the same devices in the same order, however many axes they are arranged in, a compiled program does it, which
+    /// the runtime keeps for the next time, and nothing passes through the host. Elsewhere, blocks that are the same before and after go from device to device; others are put
     /// together on the host, which holds four blocks at most, besides what is in the memory of its CPU devices.
     ///
     /// # Errors
@@ -45,9 +46,16 @@ impl ShardedArray {
         sharding: &NamedSharding,
     ) -> Result<ShardedArray, RuntimeError> {
         let placing = Placing::new(runtime, mesh, sharding, &self.ty)?;
-        let stays = *mesh == self.mesh && *sharding != self.sharding && self.is_of(runtime);
-        let stays = stays && self.is_in_default_memory()?;
-        if stays { self.convert(runtime, sharding, self.ty.dtype) } else { self.move_blocks(placing) }
+        if mesh.device_ids() == self.mesh.device_ids()
+            && self.can_be_converted(runtime)?
+            && let Some((from, to)) = over_one_mesh(&self.sharding, sharding)
+            && from != to
+        {
+            let buffers = self.convert(runtime, from, to, self.ty.dtype)?;
+            let (ty, mesh, sharding) = (self.ty.clone(), mesh.clone(), sharding.clone());
+            return Ok(ShardedArray::from_buffers(ty, mesh, sharding, buffers));
+        }
+        self.move_blocks(placing)
     }
 
     /// The array in another dtype, as XLA converts: floats are rounded to nearest even. The result has the same
@@ -57,11 +65,20 @@ impl ShardedArray {
     /// # Errors
     /// When the program that computes the array failed; and the plugin's.
     pub fn cast(&self, runtime: &Runtime, dtype: DType) -> Result<ShardedArray, RuntimeError> {
-        if self.is_of(runtime) && self.is_in_default_memory()? {
-            return self.convert(runtime, &self.sharding, dtype);
+        let (mesh, sharding) = (&self.mesh, &self.sharding);
+        let ty = TensorType { dtype, shape: self.ty.shape.clone() };
+        if ty.shape.element_count() == 0 {
+            return ShardedArray::from_fn(runtime, mesh, sharding, &ty, |ranges| zeros(dtype, ranges));
         }
-        let here = Placing::new(runtime, &self.mesh, &self.sharding, &self.ty)?;
-        self.move_blocks(here)?.convert(runtime, &self.sharding, dtype)
+        let moved;
+        let here = if self.can_be_converted(runtime)? {
+            self
+        } else {
+            moved = self.move_blocks(Placing::new(runtime, mesh, sharding, &self.ty)?)?;
+            &moved
+        };
+        let buffers = here.convert(runtime, sharding.clone(), sharding.clone(), dtype)?;
+        Ok(ShardedArray::from_buffers(ty, mesh.clone(), sharding.clone(), buffers))
     }
 
     /// The array in the memories of this kind that its devices reach, such as `pinned_host`. Nothing passes through the
@@ -83,31 +100,29 @@ impl ShardedArray {
         Ok(self.buffers[0].memory()?.map(Memory::kind))
     }
 
-    fn is_of(&self, runtime: &Runtime) -> bool {
-        self.buffers[0].client().is_same(runtime.client())
+    /// Whether a program of this runtime can read the array where it lies, and split it: compilers do not split what
+    /// is empty.
+    fn can_be_converted(&self, runtime: &Runtime) -> Result<bool, RuntimeError> {
+        let buffer = &self.buffers[0];
+        Ok(buffer.client().is_same(runtime.client())
+            && buffer.memory()? == buffer.device().default_memory()
+            && self.ty.shape.element_count() > 0)
     }
 
-    fn is_in_default_memory(&self) -> Result<bool, RuntimeError> {
-        Ok(self.buffers[0].memory()? == self.buffers[0].device().default_memory())
-    }
-
-    /// Runs the program that converts the array on its devices.
+    /// Runs the program that converts the array on its devices. Both shardings are over one mesh, which may have other
+    /// axes than the array's; `from` cuts as the array's sharding does.
     fn convert(
         &self,
         runtime: &Runtime,
-        to: &NamedSharding,
+        from: NamedSharding,
+        to: NamedSharding,
         dtype: DType,
-    ) -> Result<ShardedArray, RuntimeError> {
-        let (ty, mesh, from) = (self.ty.clone(), self.mesh.clone(), self.sharding.clone());
-        if ty.shape.element_count() == 0 {
-            // Compilers do not split what is empty.
-            let ty = TensorType { dtype, ..ty };
-            return ShardedArray::from_fn(runtime, &mesh, to, &ty, |ranges| zeros(dtype, ranges));
-        }
-        let program =
-            runtime.conversions().get(runtime, Conversion { ty, mesh, from, to: to.clone(), dtype })?;
-        let execution = program.execute(vec![Argument::Borrow(self)])?;
-        Ok(execution.outputs.into_iter().next().expect("a conversion has one output"))
+    ) -> Result<Vec<Buffer>, RuntimeError> {
+        let device_ids = self.mesh.device_ids().to_vec();
+        let mesh =
+            Mesh::new(from.mesh().clone(), device_ids).expect("another arrangement of the same devices");
+        let conversion = Conversion { ty: self.ty.clone(), mesh, from, to, dtype };
+        runtime.conversions().get(runtime, conversion)?.convert(&self.buffers)
     }
 
     /// Copies block by block: from device to device what is the same block there, the rest through the host.
@@ -222,9 +237,16 @@ mod tests {
             assert_eq!(known(), 1);
             assert_eq!(columns.to_host().unwrap(), array);
         }
+        let grid = runtime.mesh("a=2,b=2").unwrap();
+        let columns = grid.sharding("(-, (a,b))".parse().unwrap()).unwrap();
+        let columns = rows.reshard(&runtime, &grid, &columns).unwrap();
+        assert_eq!((known(), columns.mesh()), (2, &grid));
+        assert_eq!(columns.to_host().unwrap(), array);
+        let rows_of_grid = grid.sharding("((a,b), -)".parse().unwrap()).unwrap();
+        rows.reshard(&runtime, &grid, &rows_of_grid).unwrap();
         rows.reshard(&runtime.clone(), &mesh, rows.sharding()).unwrap();
-        assert_eq!(known(), 1, "nothing to compile for a copy");
+        assert_eq!(known(), 2, "nothing to compile for a copy");
         rows.cast(&runtime.clone(), DType::S8).unwrap();
-        assert_eq!(known(), 2, "clones of a runtime share its programs");
+        assert_eq!(known(), 3, "clones of a runtime share its programs");
     }
 }

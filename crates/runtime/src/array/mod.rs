@@ -5,6 +5,7 @@ mod blocks;
 mod convert;
 mod place;
 mod read;
+mod refine;
 
 use std::fmt;
 
