@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -14,7 +14,7 @@ use shardwright_pjrt_sys::{self as sys, Args, Struct};
 
 use crate::Client;
 use crate::api::Handle;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 
 /// Something that will be done, or will have failed, at some time.
 ///
@@ -73,14 +73,8 @@ impl Event {
         let (sender, receiver) = sync_channel(1);
         // Nobody may be listening any more, which is no failure.
         self.on_ready(move |result| drop(sender.send(result)))?;
-        match receiver.recv_timeout(timeout) {
-            Ok(result) => result.map(|()| true),
-            Err(RecvTimeoutError::Timeout) => Ok(false),
-            Err(RecvTimeoutError::Disconnected) => {
-                let function = sys::PJRT_Event_OnReady_Args::FUNCTION;
-                Err(Error::new(ErrorKind::BrokenContract, function, "dropped a callback without calling it"))
-            }
-        }
+        // It is only after it has sent that the other end goes.
+        receiver.recv_timeout(timeout).map_or(Ok(false), |result| result.map(|()| true))
     }
 
     /// Whether the work is done or has failed, without waiting.
@@ -153,9 +147,11 @@ thread_local! {
 /// Destroys a client: here, or on a new thread when this one may be the plugin's own, which the plugin would wait for.
 pub(crate) fn destroy_outside_callbacks(client: Handle<sys::PJRT_Client>) {
     if IN_CALLBACK.get() {
-        // Leaked if there can be no thread.
+        // Where there can be no thread, it stays.
         let client = ManuallyDrop::new(client);
         drop(thread::Builder::new().spawn(move || drop(ManuallyDrop::into_inner(client))));
+    } else {
+        drop(client);
     }
 }
 

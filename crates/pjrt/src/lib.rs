@@ -21,6 +21,8 @@
 //!   plugin, and plugins are never unloaded.
 //! - **Donation is a move.** See [`Arg`].
 //! - **Host memory outlives the transfers that use it**, whatever is dropped first.
+//! - **Callbacks end here.** No panic in one gets into the plugin, and a client whose last handle goes in one is
+//!   destroyed on another thread, as the plugin would wait for its own.
 //! - **What plugins are known to take badly is refused**: compiling for no device at all, arguments of other types
 //!   than the program's. See [`CompileOptions`] and [`LoadedExecutable::execute`].
 //!
