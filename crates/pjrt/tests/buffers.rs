@@ -120,7 +120,7 @@ fn host_memory_may_go_or_change_as_soon_as_a_transfer_has_begun() {
 }
 
 #[test]
-fn programs_do_not_write_to_arrays_that_are_shared_with_the_host() {
+fn programs_write_neither_to_arrays_that_are_shared_with_the_host_nor_to_copies() {
     let double = compile(
         "func.func @main(%x: tensor<4096xi32> {tf.aliasing_output = 0 : i32}) -> tensor<4096xi32> {
            %y = stablehlo.add %x, %x : tensor<4096xi32>
@@ -137,8 +137,12 @@ fn programs_do_not_write_to_arrays_that_are_shared_with_the_host() {
         assert_eq!(*array, iota(&[4096]));
     }
     let given = client.buffer_from_owned(iota(&[4096]), device).unwrap();
+    let copies = [given.copy_to(device).unwrap(), given.copy_to(device.default_memory().unwrap()).unwrap()];
     let execution = double.execute(vec![Arg::Donate(vec![given])]).unwrap();
     assert_eq!(execution.outputs[0][0].to_host().unwrap(), twice);
+    for copy in copies {
+        assert_eq!(copy.to_host().unwrap(), *array);
+    }
 }
 
 #[test]
