@@ -8,6 +8,8 @@
 //! | name a grid of devices | [`Runtime::mesh`] |
 //! | compile a [`ShardedModule`](shardwright_partition::ShardedModule) | [`Runtime::compile`] |
 //! | put an array on the devices, or back | [`ShardedArray`] |
+//! | put there what each process has of it | [`ShardedArray::from_local`] |
+//! | change its sharding, devices, memory or dtype | [`ShardedArray::reshard`], [`to_memory`](ShardedArray::to_memory), [`cast`](ShardedArray::cast) |
 //! | run | [`Program::execute`] |
 //! | compile for TPUs that are not there | [`topology`] |
 //!
@@ -22,7 +24,7 @@ mod program;
 mod runtime;
 pub mod topology;
 
-pub use array::ShardedArray;
+pub use array::{LocalPart, ShardedArray, Shards};
 pub use error::{RuntimeError, RuntimeErrorKind};
 pub use program::{Argument, Execution, Program, ProgramValue};
 pub use runtime::{Runtime, RuntimeOptions};

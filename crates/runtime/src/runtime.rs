@@ -6,6 +6,7 @@ use shardwright_pjrt::{
     Client, ClientOptions, CompileOptions, Device, ErrorKind, Plugin, ProgramFormat, StatusCode,
 };
 
+use crate::array::Conversions;
 use crate::error::Problem;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
 use crate::{Program, RuntimeError};
@@ -17,6 +18,7 @@ const MOST_CPU_DEVICES: usize = 1024;
 #[derive(Clone)]
 pub struct Runtime {
     client: Client,
+    conversions: Conversions,
 }
 
 /// How a plugin is opened.
@@ -75,7 +77,7 @@ impl Runtime {
                 }
             }
         };
-        Ok(Runtime { client })
+        Ok(Runtime { client, conversions: Conversions::default() })
     }
 
     /// The plugin's client, for what this crate has no words for.
@@ -122,6 +124,11 @@ impl Runtime {
         let text = module.stablehlo_text();
         let loaded = self.client.compile(text.as_bytes(), ProgramFormat::Mlir, &options)?;
         Program::new(loaded, module, mesh)
+    }
+
+    /// The programs that convert arrays, shared by all clones.
+    pub(crate) fn conversions(&self) -> &Conversions {
+        &self.conversions
     }
 
     /// The devices of a mesh, in the order of its partitions.
