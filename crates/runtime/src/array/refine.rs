@@ -89,7 +89,7 @@ mod tests {
             expect!["x0=2, x1=3: ((x1,x0), -) and (-, (x0,x1))"],
         );
         check(["a=2,one=1", "x=2"], ["(one, a)", "(x, -)"], expect!["x0=2: (-, x0) and (x0, -)"]);
-        check(["one=1", "x=1,y=1"], ["(one, -)", "(x, y)"], expect![": (-, -) and (-, -)"]);
+        check(["one=1", "x=1,y=1"], ["(one, -)", "(x, y)"], expect!["[]: (-, -) and (-, -)"]);
         check(["a=2,b=3", "a=3,b=2"], ["(a, b)", "(a, b)"], expect!["none"]);
     }
 }
