@@ -216,6 +216,7 @@ objects! {
     PJRT_LoadedExecutable: PJRT_LoadedExecutable_Destroy_Args.executable,
     PJRT_Buffer: PJRT_Buffer_Destroy_Args.buffer,
     PJRT_TopologyDescription: PJRT_TopologyDescription_Destroy_Args.topology,
+    PJRT_AsyncHostToDeviceTransferManager: PJRT_AsyncHostToDeviceTransferManager_Destroy_Args.transfer_manager,
 }
 
 /// An owned object of a plugin, destroyed when dropped.

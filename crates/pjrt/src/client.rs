@@ -1,10 +1,12 @@
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
 
 use crate::api::{Api, Handle, slice, string};
 use crate::error::Error;
+use crate::event::destroy_outside_callbacks;
 use crate::kv_store::{Callbacks, KeyValueStore};
 use crate::named_value;
 use crate::{
@@ -19,9 +21,9 @@ pub struct Client(Arc<Inner>);
 
 // Fields are dropped in order: the client goes before its plugin and before the store that it calls.
 struct Inner {
-    handle: Handle<sys::PJRT_Client>,
+    handle: ManuallyDrop<Handle<sys::PJRT_Client>>,
     plugin: Plugin,
-    _store: Option<Callbacks>,
+    store: Option<Callbacks>,
     devices: Vec<Device>,
     platform_name: String,
     platform_version: String,
@@ -74,9 +76,9 @@ impl Client {
                 .map(|raw| Device::read(api, *raw, local.contains(raw)))
                 .collect::<Result<_, _>>()?;
             Ok(Client(Arc::new(Inner {
-                handle,
+                handle: ManuallyDrop::new(handle),
                 plugin: plugin.clone(),
-                _store: store,
+                store,
                 devices,
                 platform_name: string(name.platform_name, name.platform_name_size),
                 platform_version: string(version.platform_version, version.platform_version_size),
@@ -172,8 +174,18 @@ impl Client {
         self.devices().iter().position(|candidate| candidate.raw() == device)
     }
 
-    pub(crate) fn is_same(&self, other: &Client) -> bool {
+    /// Whether both are the same client, so that one can use what belongs to the other.
+    pub fn is_same(&self, other: &Client) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: the handle is taken here only, and nobody uses it after this.
+        let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
+        // With the store, which the plugin may call until then.
+        destroy_outside_callbacks((handle, self.store.take()));
     }
 }
 

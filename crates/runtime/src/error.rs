@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use shardwright_hlo::compiled::CompiledError;
-use shardwright_mesh::{MeshError, PlacementError, ShardingError, TopologyError};
+use shardwright_mesh::{MeshError, NamedSharding, PlacementError, ShardingError, TopologyError};
 use shardwright_tensor::{TensorError, TensorType};
 use thiserror::Error;
 
+use crate::LocalPart;
 use crate::plugins::PluginError;
 use crate::topology::{OutOfMemory, TopologyNameError};
 
@@ -110,6 +111,17 @@ pub(crate) enum Problem {
     OutOfMemory { topology: String, shortage: OutOfMemory },
     #[error(transparent)]
     Unreadable(CompiledError),
+    #[error("there is no partition {partition} of {sharding}, which has {}", sharding.mesh().size())]
+    NoSuchPartition { partition: usize, sharding: NamedSharding },
+    #[error(
+        "the blocks that partitions {partitions:?} hold of {ty} {sharding} do not make up a rectangle, so they are not \
+         one local array; give them one by one"
+    )]
+    NoRectangle { ty: TensorType, sharding: NamedSharding, partitions: Vec<usize> },
+    #[error("the local part is {part}, but the data are {found}")]
+    LocalData { part: Box<LocalPart>, found: TensorType },
+    #[error("the block at {ranges:?} is not inside the local part, {part}")]
+    NotInPart { part: Box<LocalPart>, ranges: Vec<Range<usize>> },
 }
 
 /// An argument that is not what a program takes.
@@ -147,9 +159,14 @@ impl RuntimeError {
             | Problem::Several(_) => RuntimeErrorKind::CompilerFlag,
             Problem::Dump { .. } => RuntimeErrorKind::Dump,
             Problem::Failed { .. } => RuntimeErrorKind::Program,
-            Problem::Sharding(_) => RuntimeErrorKind::Sharding,
+            Problem::Sharding(_) | Problem::NoSuchPartition { .. } | Problem::NoRectangle { .. } => {
+                RuntimeErrorKind::Sharding
+            }
             Problem::ArgumentCount { .. } | Problem::Arguments { .. } => RuntimeErrorKind::Argument,
-            Problem::Data(_) | Problem::Block { .. } => RuntimeErrorKind::Data,
+            Problem::Data(_)
+            | Problem::Block { .. }
+            | Problem::LocalData { .. }
+            | Problem::NotInPart { .. } => RuntimeErrorKind::Data,
             Problem::TopologyName(_) | Problem::Topology(_) | Problem::DeviceNumber { .. } => {
                 RuntimeErrorKind::Topology
             }

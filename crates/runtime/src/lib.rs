@@ -8,6 +8,8 @@
 //! | name a grid of devices | [`Runtime::mesh`] |
 //! | compile a [`ShardedModule`](shardwright_partition::ShardedModule) | [`Runtime::compile`] |
 //! | put an array on the devices, or back | [`ShardedArray`] |
+//! | put there what each process has of it | [`ShardedArray::from_local`] |
+//! | change its sharding, devices, memory or dtype | [`ShardedArray::reshard`], [`to_memory`](ShardedArray::to_memory), [`cast`](ShardedArray::cast) |
 //! | run | [`Program::execute`] |
 //! | give the compiler flags, or have it dump programs | [`CompilerOptions`] |
 //! | see what was compiled, run and copied, and how long that took | [`Runtime::counters`] |
@@ -29,7 +31,7 @@ mod program;
 mod runtime;
 pub mod topology;
 
-pub use array::ShardedArray;
+pub use array::{LocalPart, ShardedArray, Shards};
 pub use compiler::CompilerOptions;
 pub use dump::DumpOptions;
 pub use error::{RuntimeError, RuntimeErrorKind};

@@ -6,6 +6,7 @@ use shardwright_pjrt::{
     Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, Plugin, ProgramFormat, StatusCode,
 };
 
+use crate::array::Conversions;
 use crate::compiler::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
@@ -20,6 +21,7 @@ const MOST_CPU_DEVICES: usize = 1024;
 pub struct Runtime {
     client: Client,
     settings: CompilerSettings,
+    conversions: Conversions,
 }
 
 /// How a plugin is opened.
@@ -90,7 +92,7 @@ impl Runtime {
         let settings = CompilerSettings::new(&options.compiler, plugin.path(), |options| {
             client.compile(flags::EMPTY_PROGRAM.as_bytes(), ProgramFormat::Mlir, options).map(drop)
         })?;
-        Ok(Runtime { client, settings })
+        Ok(Runtime { client, settings, conversions: Conversions::default() })
     }
 
     /// The plugin's client, for what this crate has no words for.
@@ -144,6 +146,11 @@ impl Runtime {
         self.settings.write_down(&module.module().name, &text)?;
         let loaded = self.client.compile(text.as_bytes(), ProgramFormat::Mlir, &options)?;
         Program::new(loaded, module, mesh)
+    }
+
+    /// The programs that convert arrays, shared by all clones.
+    pub(crate) fn conversions(&self) -> &Conversions {
+        &self.conversions
     }
 
     /// The devices of a mesh, in the order of its partitions.

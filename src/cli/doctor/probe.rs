@@ -138,8 +138,8 @@ fn opened(runtime: &Runtime) -> Opened {
     let facts = |device: &shardwright_pjrt::Device| DeviceFacts {
         id: device.id(),
         kind: device.kind().to_owned(),
-        memories: device.memories().to_vec(),
-        default_memory: device.default_memory().map(str::to_owned),
+        memories: device.memories().iter().map(|memory| memory.kind().to_owned()).collect(),
+        default_memory: device.default_memory().map(|memory| memory.kind().to_owned()),
         bytes_limit: device.memory_stats().ok().and_then(|stats| stats.bytes_limit),
     };
     Opened {

@@ -143,11 +143,11 @@ fn each_status_has_its_code_and_errors_are_freed() {
 fn attributes_are_read_but_for_those_of_unknown_types() {
     let session = Session::begin();
     let attributes = [
-        ("stablehlo_current_version", NamedValue::from(vec![1, 2, 3])),
-        ("words", "a plugin for tests".into()),
-        ("integer", (-7).into()),
+        ("integer", NamedValue::from(-7)),
         ("number", 0.5.into()),
+        ("stablehlo_current_version", vec![1, 2, 3].into()),
         ("truth", true.into()),
+        ("words", "a plugin for tests".into()),
     ];
     let expected = attributes.map(|(name, value)| (name.to_owned(), value));
     assert_eq!(load(&session).attributes().unwrap(), expected);
