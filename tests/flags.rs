@@ -1,6 +1,6 @@
 //! Flags for the compiler and records of a run, as the command takes and writes them, with the real CPU plugin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -251,6 +251,7 @@ fn a_run_leaves_a_timeline_and_dumps_when_asked_to() {
     let count = |name: &str| slices.iter().filter(|slice| *slice == name).count();
     assert_eq!(["prepare", "open plugin", "make state", "step", "save"].map(count), [1, 1, 1, 3, 1]);
     assert_eq!(["next batch", "read metrics", "make batch"].map(count), [3, 3, 3]);
+    assert_eq!(count("on device"), 4 * count("execute"));
     assert!(count("compile") > 1 && count("execute") > 3 && count("to devices") > 9 && count("to host") > 3);
 }
 
@@ -260,6 +261,7 @@ fn slices(entries: &[Value]) -> Vec<String> {
     let mut last: BTreeMap<u64, f64> = BTreeMap::new();
     let mut named: Vec<u64> = Vec::new();
     let mut slices = Vec::new();
+    let mut flights = BTreeSet::new();
     for entry in entries {
         let (tid, ts) = (entry["tid"].as_u64().unwrap(), entry["ts"].as_f64().unwrap());
         let name = entry["name"].as_str().unwrap();
@@ -273,6 +275,12 @@ fn slices(entries: &[Value]) -> Vec<String> {
                 assert_eq!(open.get_mut(&tid).and_then(Vec::pop), Some(name), "in thread {tid}");
                 slices.push(name.to_owned());
             }
+            "b" => {
+                assert!(flights.insert(entry["id"].as_u64().unwrap()), "{entry}");
+                slices.push(name.to_owned());
+            }
+            // The last ones may end behind the timeline.
+            "e" => assert!(flights.remove(&entry["id"].as_u64().unwrap()), "{entry}"),
             "i" => assert!(named.contains(&tid)),
             other => panic!("phase {other}"),
         }

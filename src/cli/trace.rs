@@ -1,7 +1,8 @@
 //! A timeline of a run, in the trace event format that Perfetto and Chrome load.
 //!
 //! Spans of our crates become slices on the thread that was in them: a `B` event where it begins and an `E` event where
-//! it ends, log messages instants between them. Each event is written at once and whole, so the file of a process that
+//! it ends, log messages instants between them. A span with the field `in_flight` is work that no thread is in: it lasts
+//! from `b` to `e`, for as long as anybody holds it. Each event is written at once and whole, so the file of a process that
 //! was killed lacks its closing bracket, which viewers do without, and shows what was under way.
 
 use std::collections::BTreeMap;
@@ -79,26 +80,44 @@ struct Entry<'a> {
     /// How far an instant reaches.
     #[serde(skip_serializing_if = "Option::is_none")]
     s: Option<&'static str>,
+    /// What the two ends of work in flight have in common.
+    #[serde(flatten)]
+    flight: Option<Flight>,
+}
+
+#[derive(Serialize)]
+struct Flight {
+    cat: &'static str,
+    id: u64,
 }
 
 impl Timeline {
     fn new(path: &Path) -> io::Result<Timeline> {
         let mut file = File::create(path)?;
         let name = Fields(BTreeMap::from([("name", "shardwright".into())]));
-        let entry =
-            Entry { name: "process_name", ph: "M", ts: 0.0, pid: pid(), tid: 0, args: &name.0, s: None };
+        let entry = Entry {
+            name: "process_name",
+            ph: "M",
+            ts: 0.0,
+            pid: pid(),
+            tid: 0,
+            args: &name.0,
+            s: None,
+            flight: None,
+        };
         file.write_all(format!("[\n{}", serde_json::to_string(&entry)?).as_bytes())?;
         let state = State { file: Some(file), threads: Vec::new() };
         Ok(Timeline { start: Instant::now(), state: Mutex::new(state) })
     }
 
-    fn write(&self, ph: &str, name: &str, args: &Fields) {
+    fn write(&self, ph: &str, name: &str, args: &Fields, flight: Option<u64>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Read with the lock held: times of a thread do not go back.
         let ts = self.start.elapsed().as_nanos() as f64 / 1e3;
         let tid = state.thread(ts);
         let s = (ph == "i").then_some("t");
-        state.append(&Entry { name, ph, ts, pid: pid(), tid, args: &args.0, s });
+        let flight = flight.map(|id| Flight { cat: "in flight", id });
+        state.append(&Entry { name, ph, ts, pid: pid(), tid, args: &args.0, s, flight });
     }
 
     fn end(&self) {
@@ -121,7 +140,16 @@ impl State {
         let tid = self.threads.len() - 1;
         let name = thread.name().map_or_else(|| format!("thread {tid}"), str::to_owned);
         let args = BTreeMap::from([("name", name.into())]);
-        self.append(&Entry { name: "thread_name", ph: "M", ts, pid: pid(), tid, args: &args, s: None });
+        self.append(&Entry {
+            name: "thread_name",
+            ph: "M",
+            ts,
+            pid: pid(),
+            tid,
+            args: &args,
+            s: None,
+            flight: None,
+        });
         tid
     }
 
@@ -149,6 +177,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Slices {
         let Some(span) = context.span(id) else { return };
         let mut fields = Fields::default();
         attributes.record(&mut fields);
+        if fields.is_in_flight() {
+            self.0.write("b", span.name(), &fields, Some(id.into_u64()));
+        }
         span.extensions_mut().insert(fields);
     }
 
@@ -162,13 +193,20 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Slices {
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         if let Some(fields) = span.extensions().get::<Fields>() {
-            self.0.write("B", span.name(), fields);
+            self.0.write("B", span.name(), fields, None);
         }
     }
 
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        self.0.write("E", span.name(), &Fields::default());
+        self.0.write("E", span.name(), &Fields::default(), None);
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let Some(span) = context.span(&id) else { return };
+        if span.extensions().get::<Fields>().is_some_and(Fields::is_in_flight) {
+            self.0.write("e", span.name(), &Fields::default(), Some(id.into_u64()));
+        }
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
@@ -176,13 +214,19 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Slices {
         event.record(&mut fields);
         let message = fields.0.remove("message");
         let message = message.as_ref().and_then(Value::as_str).unwrap_or(event.metadata().name());
-        self.0.write("i", message, &fields);
+        self.0.write("i", message, &fields, None);
     }
 }
 
 /// The fields of a span or a message.
 #[derive(Default)]
 struct Fields(BTreeMap<&'static str, Value>);
+
+impl Fields {
+    fn is_in_flight(&self) -> bool {
+        self.0.get("in_flight") == Some(&Value::Bool(true))
+    }
+}
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
@@ -238,11 +282,13 @@ mod tests {
             tracing::warn!(bytes = 2.5, "slow \"disk\"");
             tracing::debug_span!(target: "other", "not ours").in_scope(|| ());
             tracing::trace_span!("too fine").in_scope(|| ());
+            let flight = tracing::debug_span!("flight", in_flight = true);
             let dispatch = tracing::dispatcher::get_default(Clone::clone);
             let other = thread::Builder::new().name("worker".into());
             let load = move || {
                 tracing::dispatcher::with_default(&dispatch, || {
                     tracing::debug_span!("load", file = %"a", whole = true).in_scope(|| ());
+                    drop(flight);
                 });
             };
             other.spawn(load).unwrap().join().unwrap();
@@ -257,9 +303,11 @@ mod tests {
             0 "M" "thread_name" {"name":"main"}
             0 "B" "step" {"number":3}
             0 "i" "slow \"disk\"" {"bytes":2.5}
+            0 "b" "flight" {"in_flight":true}
             1 "M" "thread_name" {"name":"worker"}
             1 "B" "load" {"file":"a","whole":true}
             1 "E" "load" null
+            1 "e" "flight" null
         "#]]
         .assert_eq(&so_far.replace(&name, "main"));
         let rest = lines(&read()).replacen(&so_far, "", 1);

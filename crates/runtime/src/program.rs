@@ -181,6 +181,7 @@ impl Program {
             Argument::Borrow(array) => Arg::Borrow(array.buffers()),
             Argument::Donate(array) => Arg::Donate(array.into_buffers()),
         }))?;
+        self.follow(&execution.done);
         let outputs = execution.outputs.into_iter().zip(&self.output_types);
         Ok(Execution {
             outputs: outputs.map(|(buffers, ty)| ShardedArray::from_parts(Arc::clone(ty), buffers)).collect(),
@@ -188,6 +189,17 @@ impl Program {
             program: Arc::clone(&self.name),
             mesh: self.mesh.clone(),
         })
+    }
+
+    /// Has a span end with the program on each device, if anybody watches.
+    fn follow(&self, done: &[Event]) {
+        for (partition, event) in done.iter().enumerate() {
+            let span = tracing::debug_span!("on device", in_flight = true, program = &*self.name, partition);
+            // Where the plugin takes no callback, nothing is seen of the end; waiting for it says why.
+            if span.is_disabled() || event.on_ready(move |_| drop(span)).is_err() {
+                return;
+            }
+        }
     }
 
     /// Whether the program takes these arguments. [`Program::execute`] finds out by itself; who asks first still has
