@@ -21,7 +21,8 @@
 //! - **Donation is a move.** See [`Arg`].
 //! - **Host memory outlives the transfers that use it**, whatever is dropped first.
 //! - **What plugins are known to take badly is refused**: compiling for no device at all, arguments of other types
-//!   than the program's. See [`CompileOptions`] and [`LoadedExecutable::execute`].
+//!   than the program's, damaged executables. See [`CompileOptions`], [`LoadedExecutable::execute`] and
+//!   [`SerializedExecutable`].
 //!
 //! What it cannot mend: a plugin is native code in this process, and some programs and flags make it abort. Whoever
 //! compiles what others wrote does so in a child process.
@@ -66,6 +67,9 @@ mod loaded;
 mod named_value;
 mod options;
 mod plugin;
+mod program;
+mod serialized;
+mod shardings;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -77,10 +81,13 @@ pub use client::Client;
 pub use device::{Device, DeviceDescription, DeviceMemoryStats};
 pub use error::{Error, ErrorKind, StatusCode};
 pub use event::Event;
-pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram, ProgramFormat};
+pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram};
 pub use exit::exit_now;
 pub use loaded::{Arg, Execution, LoadedExecutable};
 pub use named_value::{Attributes, NamedValue};
 pub use options::{ClientOptions, CompileOptions, OptionValue};
 pub use plugin::Plugin;
+pub use program::ProgramFormat;
+pub use serialized::SerializedExecutable;
+pub use shardings::{OpSharding, Partitions};
 pub use topology::Topology;

@@ -5,6 +5,7 @@ use shardwright_mesh::{MeshError, ShardingError};
 use shardwright_tensor::{TensorError, TensorType};
 use thiserror::Error;
 
+use crate::compile::{CompilerDeath, ProgramError};
 use crate::plugins::PluginError;
 
 /// What went wrong between a program and its devices.
@@ -24,6 +25,10 @@ pub enum RuntimeErrorKind {
     Devices,
     /// The compiler made another program than it was asked for.
     Compiler,
+    /// The compiler, in a process of its own, ended without an answer: see [`RuntimeError::compiler_death`].
+    CompilerDied,
+    /// Bytes that are no program which this plugin can compile.
+    Program,
     /// A mesh that the devices cannot form, or that is not the program's.
     Mesh,
     /// A sharding that does not fit an array.
@@ -59,6 +64,10 @@ pub(crate) enum Problem {
     )]
     StoredType { program: String, what: &'static str, name: String, expected: String, found: String },
     #[error(transparent)]
+    CompilerDied(Box<CompilerDeath>),
+    #[error(transparent)]
+    Program(ProgramError),
+    #[error(transparent)]
     Data(TensorError),
     #[error("the block at {ranges:?} of {ty} was given as {found}")]
     Block { ty: TensorType, ranges: Vec<Range<usize>>, found: TensorType },
@@ -74,9 +83,19 @@ impl RuntimeError {
                 RuntimeErrorKind::Mesh
             }
             Problem::StoredType { .. } => RuntimeErrorKind::Compiler,
+            Problem::CompilerDied(_) => RuntimeErrorKind::CompilerDied,
+            Problem::Program(_) => RuntimeErrorKind::Program,
             Problem::Sharding(_) => RuntimeErrorKind::Sharding,
             Problem::ArgumentCount { .. } | Problem::Argument { .. } => RuntimeErrorKind::Argument,
             Problem::Data(_) | Problem::Block { .. } => RuntimeErrorKind::Data,
+        }
+    }
+
+    /// How the compiler ended and what it said, if that is the error.
+    pub fn compiler_death(&self) -> Option<&CompilerDeath> {
+        match &self.problem {
+            Problem::CompilerDied(death) => Some(death),
+            _ => None,
         }
     }
 }
@@ -96,6 +115,12 @@ impl From<PluginError> for RuntimeError {
 impl From<shardwright_pjrt::Error> for RuntimeError {
     fn from(error: shardwright_pjrt::Error) -> Self {
         Problem::Plugin(error).into()
+    }
+}
+
+impl From<ProgramError> for RuntimeError {
+    fn from(error: ProgramError) -> Self {
+        Problem::Program(error).into()
     }
 }
 

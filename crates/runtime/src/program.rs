@@ -5,6 +5,7 @@ use shardwright_pjrt::{Arg, CompiledMemoryStats, Event, LoadedExecutable};
 use shardwright_tensor::TensorType;
 
 use crate::array::shard_type;
+use crate::compile::Compilation;
 use crate::error::Problem;
 use crate::{RuntimeError, ShardedArray};
 
@@ -12,6 +13,7 @@ use crate::{RuntimeError, ShardedArray};
 pub struct Program {
     name: String,
     loaded: LoadedExecutable,
+    compilation: Compilation,
     mesh: Mesh,
     arguments: Vec<ProgramValue>,
     outputs: Vec<ProgramValue>,
@@ -49,6 +51,7 @@ impl Program {
     /// When the compiler stores an argument or an output in another way than its sharding says.
     pub(crate) fn new(
         loaded: LoadedExecutable,
+        compilation: Compilation,
         module: &ShardedModule,
         mesh: &Mesh,
     ) -> Result<Program, RuntimeError> {
@@ -66,6 +69,7 @@ impl Program {
             arguments: arguments.map(|(i, a)| value(&a.name, a.value, module.argument_sharding(i))).collect(),
             outputs: outputs.map(|(i, o)| value(&o.name, o.value, module.output_sharding(i))).collect(),
             loaded,
+            compilation,
         };
         program.check_stored("argument", &program.arguments, program.loaded.parameter_types())?;
         program.check_stored("output", &program.outputs, program.loaded.output_types())?;
@@ -109,6 +113,11 @@ impl Program {
     /// The name of the program.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How it was made: from the cache or anew, where, and in what time.
+    pub fn compilation(&self) -> &Compilation {
+        &self.compilation
     }
 
     /// The devices that it runs on.

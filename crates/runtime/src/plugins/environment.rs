@@ -38,7 +38,7 @@ impl Environment {
     }
 
     /// The cache folder by the rules above; `None` when no variable gives one.
-    pub(super) fn cache_folder(&self) -> Option<PathBuf> {
+    pub(crate) fn cache_folder(&self) -> Option<PathBuf> {
         if let Some(folder) = non_empty(&self.cache_dir) {
             return Some(absolute(self.expand_home(Path::new(folder))?));
         }
@@ -50,7 +50,7 @@ impl Environment {
     /// `path` with a leading `~` replaced; `None` when that needs a home folder and there is none.
     ///
     /// `~name` stands for another user's home folder in a shell; here it is a file of that name.
-    pub(super) fn expand_home(&self, path: &Path) -> Option<PathBuf> {
+    pub(crate) fn expand_home(&self, path: &Path) -> Option<PathBuf> {
         match path.strip_prefix("~") {
             Ok(rest) if rest.as_os_str().is_empty() => self.home(),
             Ok(rest) => Some(self.home()?.join(rest)),

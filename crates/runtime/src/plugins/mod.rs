@@ -59,6 +59,7 @@ mod pip;
 mod resolve;
 mod wheel;
 
+pub(crate) use digest::digest_while;
 pub use digest::{InvalidDigest, Sha256Digest};
 pub use environment::Environment;
 pub use error::{DownloadFailure, PluginError, PluginErrorKind};
