@@ -1,5 +1,6 @@
 //! The calls into the training and runtime crates, and what their errors mean for the exit code.
 
+use shardwright_runtime::compile::CompileSetup;
 use shardwright_runtime::plugins::ResolvedPlugin;
 use shardwright_runtime::{Runtime, RuntimeErrorKind, RuntimeOptions};
 use shardwright_train::{Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults};
@@ -37,8 +38,14 @@ pub(super) fn figures(results: &TrainResults) -> Vec<(&'static str, Figure)> {
 }
 
 impl Engine {
-    pub(super) fn start(plugin: &ResolvedPlugin, cpu_devices: usize) -> Result<Engine, Failure> {
-        let runtime = Runtime::new(&plugin.path, &RuntimeOptions::cpu_devices(cpu_devices))
+    pub(super) fn start(
+        plugin: &ResolvedPlugin,
+        cpu_devices: usize,
+        compile: CompileSetup,
+    ) -> Result<Engine, Failure> {
+        let mut options = RuntimeOptions::cpu_devices(cpu_devices);
+        options.compile = compile;
+        let runtime = Runtime::new(&plugin.path, &options)
             .map_err(|error| Failure::new(Cause::Plugin, error))?;
         Ok(Engine { runtime, plugin: plugin.clone() })
     }

@@ -178,7 +178,7 @@ impl Compiler {
         let cache = self.setup.cache.as_ref().filter(|_| !wants_dumps(options))?;
         let surroundings = self.surroundings.get_or_init(|| {
             let plugin = self.client.plugin().path();
-            PluginDigest::of(plugin, cache.folder())
+            PluginDigest::of(plugin, cache)
                 .map(|digest| surroundings(&self.client, &digest))
                 .inspect_err(|error| {
                     let plugin = plugin.display();

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::CompileCache;
 use super::private::{self, PrivateFile};
 use crate::plugins::{Sha256Digest, digest_while};
 
@@ -14,20 +15,21 @@ use crate::plugins::{Sha256Digest, digest_while};
 pub(crate) struct PluginDigest(Sha256Digest);
 
 impl PluginDigest {
-    /// Reads the file, or only the note that is kept in `folder` of an earlier reading.
+    /// Reads the file, or only the note that is kept in the cache's folder of an earlier reading.
     ///
     /// Plugins have hundreds of megabytes. The note is found by all that changes when a file is written: its device
     /// and inode, its size, and its times to the nanosecond.
-    pub(crate) fn of(plugin: &Path, folder: &Path) -> io::Result<PluginDigest> {
+    pub(crate) fn of(plugin: &Path, cache: &CompileCache) -> io::Result<PluginDigest> {
         let mut file = File::open(plugin)?;
         let name = format!("plugin-{}", state(&file.metadata()?));
-        if let Some(noted) = read_note(&folder.join(&name)) {
+        if let Some(noted) = read_note(&cache.folder().join(&name)) {
             return Ok(PluginDigest(noted));
         }
         let digest = digest_while(&mut file, |e| e, |_| Ok(()))?;
         // Without the note the next start reads the file again.
-        if let Err(error) = write_note(folder, &name, digest) {
-            tracing::debug!(folder = %folder.display(), %error, "the plugin's digest is not kept");
+        let noted = if cache.is_read_only() { Ok(()) } else { write_note(cache.folder(), &name, digest) };
+        if let Err(error) = noted {
+            tracing::debug!(note = name, %error, "the plugin's digest is not kept");
         }
         Ok(PluginDigest(digest))
     }
@@ -74,21 +76,22 @@ mod tests {
     fn the_file_is_read_once_for_each_of_its_states() {
         let folder = tempfile::tempdir().unwrap();
         let (plugin, notes) = (folder.path().join("plugin.so"), folder.path().join("notes"));
+        let cache = CompileCache::new(&notes);
         fs::write(&plugin, "one").unwrap();
-        let one = PluginDigest::of(&plugin, &notes).unwrap();
+        let one = PluginDigest::of(&plugin, &cache).unwrap();
         let note = fs::read_dir(&notes).unwrap().next().unwrap().unwrap().path();
         assert_eq!(fs::read_to_string(&note).unwrap(), one.to_string());
 
         // What the note says is believed.
         let other = "0".repeat(64);
         fs::write(&note, &other).unwrap();
-        assert_eq!(PluginDigest::of(&plugin, &notes).unwrap().to_string(), other);
+        assert_eq!(PluginDigest::of(&plugin, &cache).unwrap().to_string(), other);
         // A note that is none is not.
         fs::write(&note, "0000").unwrap();
-        assert_eq!(PluginDigest::of(&plugin, &notes).unwrap(), one);
+        assert_eq!(PluginDigest::of(&plugin, &cache).unwrap(), one);
 
         fs::write(&plugin, "another").unwrap();
-        assert_ne!(PluginDigest::of(&plugin, &notes).unwrap(), one);
+        assert_ne!(PluginDigest::of(&plugin, &cache).unwrap(), one);
         assert_eq!(fs::read_dir(&notes).unwrap().count(), 1, "the old note is gone");
     }
 }
