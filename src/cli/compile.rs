@@ -13,8 +13,11 @@ const TIMEOUT: u32 = 3600;
 
 /// The set-up that the flags and the environment ask for. `compiler` is this program.
 pub(super) fn setup(flags: &CompileArgs, compiler: &ChildCompiler) -> Result<CompileSetup, Failure> {
-    let cache =
-        CompileCache::find(flags.cache.as_deref(), &CacheVariables::from_process(), &Environment::from_process());
+    let cache = CompileCache::find(
+        flags.cache.as_deref(),
+        &CacheVariables::from_process(),
+        &Environment::from_process(),
+    );
     let mut setup = CompileSetup::default();
     setup.cache = cache.map_err(|error| Failure::new(Cause::Input, error))?;
     let timeout = positive("--compile_timeout", flags.timeout.as_deref())?.unwrap_or(TIMEOUT);

@@ -45,8 +45,8 @@ impl Engine {
     ) -> Result<Engine, Failure> {
         let mut options = RuntimeOptions::cpu_devices(cpu_devices);
         options.compile = compile;
-        let runtime = Runtime::new(&plugin.path, &options)
-            .map_err(|error| Failure::new(Cause::Plugin, error))?;
+        let runtime =
+            Runtime::new(&plugin.path, &options).map_err(|error| Failure::new(Cause::Plugin, error))?;
         Ok(Engine { runtime, plugin: plugin.clone() })
     }
 

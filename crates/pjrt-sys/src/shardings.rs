@@ -41,7 +41,8 @@ pub struct PJRT_Shardings_Executable_Args {
     pub sharding_sizes: *const usize,
 }
 
-pub(crate) const PJRT_Shardings_Executable_Args_STRUCT_SIZE: usize = size_of::<PJRT_Shardings_Executable_Args>();
+pub(crate) const PJRT_Shardings_Executable_Args_STRUCT_SIZE: usize =
+    size_of::<PJRT_Shardings_Executable_Args>();
 
 structs! {
     PJRT_Shardings_Executable_Args: PJRT_Shardings_Executable_Args_STRUCT_SIZE,

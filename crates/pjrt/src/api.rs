@@ -89,7 +89,10 @@ impl Api {
     }
 
     /// The plugin's extension of this type.
-    pub(crate) fn extension(self, kind: sys::PJRT_Extension_Type) -> Option<NonNull<sys::PJRT_Extension_Base>> {
+    pub(crate) fn extension(
+        self,
+        kind: sys::PJRT_Extension_Type,
+    ) -> Option<NonNull<sys::PJRT_Extension_Base>> {
         // SAFETY: the table is valid by the contract of `new`, and each extension says where the next one is; all are
         // the plugin's, which is never unloaded.
         unsafe {

@@ -202,10 +202,8 @@ impl Executable {
 
     /// The memory that each result lies in on each device, such as `device` or `pinned_host`.
     pub fn output_memory_kinds(&self) -> Result<Vec<String>, Error> {
-        let args = sys::PJRT_Executable_OutputMemoryKinds_Args {
-            executable: self.handle.raw(),
-            ..Struct::new()
-        };
+        let args =
+            sys::PJRT_Executable_OutputMemoryKinds_Args { executable: self.handle.raw(), ..Struct::new() };
         // SAFETY: the executable is alive, and so are the lists and the names in them, which are copied.
         unsafe {
             let args = self.handle.api().call(args)?;

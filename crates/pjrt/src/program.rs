@@ -48,7 +48,8 @@ impl ProgramFormat {
         for (attribute, option, found) in given {
             match stated(text, attribute) {
                 Some(stated) if self == ProgramFormat::Mlir && stated != found as u64 => {
-                    let message = format!("the module says {attribute} = {stated}, the options say {option}: {found}");
+                    let message =
+                        format!("the module says {attribute} = {stated}, the options say {option}: {found}");
                     return Err(Error::refused("compile", message));
                 }
                 _ => {}
@@ -83,9 +84,11 @@ mod tests {
         let four = "attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32}";
         check(four, 4, None);
         check("", 3, None);
-        let message = "refused: compile: the module says mhlo.num_partitions = 4, the options say num_partitions: 1";
+        let message =
+            "refused: compile: the module says mhlo.num_partitions = 4, the options say num_partitions: 1";
         check(four, 1, Some(message));
-        let message = "refused: compile: the module says mhlo.num_replicas = 2, the options say num_replicas: 1";
+        let message =
+            "refused: compile: the module says mhlo.num_replicas = 2, the options say num_replicas: 1";
         check("attributes {mhlo.num_replicas=2 : i32}", 1, Some(message));
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{
-    Client, ClientOptions, CompileOptions, Device, ErrorKind, LoadedExecutable, Plugin, ProgramFormat, StatusCode,
+    Client, ClientOptions, CompileOptions, Device, ErrorKind, LoadedExecutable, Plugin, ProgramFormat,
+    StatusCode,
 };
 
 use crate::compile::{Compilation, CompileSetup, Compiler, ForeignProgram, Source};
@@ -152,7 +153,9 @@ fn open_client(plugin: &Plugin, cpu_devices: Option<usize>) -> Result<(Client, C
     let counted = none.clone().with(COUNT, i64::try_from(found).unwrap_or(i64::MAX));
     match Client::new(plugin, &counted) {
         // Only CPU plugins know the option; which plugins those are, their files do not tell.
-        Err(e) if e.kind() == ErrorKind::Status(StatusCode::InvalidArgument) && e.message().contains(COUNT) => {
+        Err(e)
+            if e.kind() == ErrorKind::Status(StatusCode::InvalidArgument) && e.message().contains(COUNT) =>
+        {
             Ok((Client::new(plugin, &none)?, none))
         }
         client => Ok((client?, counted)),

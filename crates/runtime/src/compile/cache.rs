@@ -152,7 +152,12 @@ impl CompileCache {
     ///
     /// # Errors
     /// When it cannot be written. Nothing is left of it then.
-    pub(super) fn put(&self, key: &CacheKey, name: &str, executable: &SerializedExecutable) -> io::Result<()> {
+    pub(super) fn put(
+        &self,
+        key: &CacheKey,
+        name: &str,
+        executable: &SerializedExecutable,
+    ) -> io::Result<()> {
         let head = encode_head(name, key, executable);
         let size = (head.len() + executable.bytes().len()) as u64;
         if self.read_only || size > self.limit {

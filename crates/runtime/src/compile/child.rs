@@ -43,16 +43,23 @@ impl ChildCompiler {
         ChildCompiler { time_limit: Some(limit), ..self }
     }
 
-    /// The same, with a limit to the child's address space, in bytes. A CPU plugin needs some 2 GB of it before it
-    /// compiles anything.
+    /// The same, with a limit to the child's address space, in bytes. A CPU plugin needs about 1 GiB of it
+    /// before it compiles anything.
     #[must_use]
     pub fn with_memory_limit(self, bytes: u64) -> ChildCompiler {
         ChildCompiler { memory_limit: Some(bytes), ..self }
     }
 
     /// Has a program compiled. `name` is for messages.
-    pub(super) fn compile(&self, name: &str, mut request: Request, code: &[u8]) -> Result<Reply, CompilerDeath> {
-        let death = |ending| CompilerDeath { program: name.to_owned(), ending, output: String::new() };
+    pub(super) fn compile(
+        &self,
+        name: &str,
+        mut request: Request,
+        code: &[u8],
+    ) -> Result<Reply, CompilerDeath> {
+        let (program, memory_limit) = (name.to_owned(), self.memory_limit);
+        let death =
+            |ending| CompilerDeath { program: program.clone(), ending, memory_limit, output: String::new() };
         let not_started =
             |reason: String| death(Ending::NotStarted { command: self.command.clone(), reason });
         if is_asked() {
@@ -127,7 +134,7 @@ impl Running {
         reply.map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => match self.status() {
                 Some(status) if status.success() => garbage("it ended without a word".to_owned()),
-                Some(status) => Ending::of(status, compiler.memory_limit),
+                Some(status) => Ending::of(status),
                 None => garbage("it closed its output and went on".to_owned()),
             },
             _ => garbage(error.to_string()),

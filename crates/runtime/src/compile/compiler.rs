@@ -126,7 +126,10 @@ impl Compiler {
         }
         let loaded = self.client.compile(source.code, source.format, options)?;
         let serialized = self.setup.cache.as_ref().filter(|cache| !cache.is_read_only()).and_then(|_| {
-            loaded.serialize().inspect_err(|error| self.say_once(&format!("programs are not kept: {error}"))).ok()
+            loaded
+                .serialize()
+                .inspect_err(|error| self.say_once(&format!("programs are not kept: {error}")))
+                .ok()
         });
         Ok(Built { loaded, by: CompiledBy::Process, serialized })
     }
@@ -158,7 +161,9 @@ impl Compiler {
                 Err(error) => error,
             },
         };
-        self.say_once(&format!("programs are compiled in this process, as no other can hand them over: {error}"));
+        self.say_once(&format!(
+            "programs are compiled in this process, as no other can hand them over: {error}"
+        ));
         Ok(None)
     }
 
@@ -182,7 +187,9 @@ impl Compiler {
                 .map(|digest| surroundings(&self.client, &digest))
                 .inspect_err(|error| {
                     let plugin = plugin.display();
-                    self.say_once(&format!("compiled programs are not kept: {plugin} cannot be read: {error}"));
+                    self.say_once(&format!(
+                        "compiled programs are not kept: {plugin} cannot be read: {error}"
+                    ));
                 })
                 .ok()
         });

@@ -17,10 +17,15 @@ const SHOWN_CHARS: usize = 400;
 
 /// A compiler in a child process that ended without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("program {program}: the compiler, in a process of its own, {ending}{}", Shown(output))]
+#[error(
+    "program {program}: the compiler, in a process of its own, {ending}{}{}",
+    Limit(*memory_limit),
+    Shown(output)
+)]
 pub struct CompilerDeath {
     pub(super) program: String,
     pub(super) ending: Ending,
+    pub(super) memory_limit: Option<u64>,
     pub(super) output: String,
 }
 
@@ -37,13 +42,8 @@ pub enum Ending {
     },
     /// It exited with this code.
     Exited(i32),
-    /// A signal ended it.
-    Signal {
-        /// The number of the signal.
-        signal: i32,
-        /// The most memory that the process was allowed, in bytes: a compiler that gets no more mostly aborts.
-        memory_limit: Option<u64>,
-    },
+    /// The signal with this number ended it.
+    Signal(i32),
     /// It took longer than it was given, and was ended.
     TimedOut(Duration),
     /// What it answered is no answer.
@@ -61,6 +61,11 @@ impl CompilerDeath {
         &self.ending
     }
 
+    /// The most memory that it was allowed, in bytes: a compiler that gets no more mostly aborts.
+    pub fn memory_limit(&self) -> Option<u64> {
+        self.memory_limit
+    }
+
     /// What the compiler said, on both its outputs: the beginning and the end where it was much.
     pub fn output(&self) -> &str {
         &self.output
@@ -68,10 +73,10 @@ impl CompilerDeath {
 }
 
 impl Ending {
-    pub(super) fn of(status: ExitStatus, memory_limit: Option<u64>) -> Ending {
-        match (status.code(), status.signal()) {
-            (Some(code), _) => Ending::Exited(code),
-            (None, signal) => Ending::Signal { signal: signal.unwrap_or(0), memory_limit },
+    pub(super) fn of(status: ExitStatus) -> Ending {
+        match status.code() {
+            Some(code) => Ending::Exited(code),
+            None => Ending::Signal(status.signal().unwrap_or(0)),
         }
     }
 }
@@ -83,10 +88,7 @@ impl fmt::Display for Ending {
                 write!(f, "could not be started: {}: {reason}", command.display())
             }
             Ending::Exited(code) => write!(f, "exited with code {code}"),
-            Ending::Signal { signal, memory_limit } => {
-                write!(f, "was ended by {}", signal_name(*signal))?;
-                memory_limit.map_or(Ok(()), |bytes| write!(f, " (its memory was limited to {bytes} bytes)"))
-            }
+            Ending::Signal(signal) => write!(f, "was ended by {}", signal_name(*signal)),
             Ending::TimedOut(limit) => write!(f, "was stopped after {} s", limit.as_secs_f64()),
             Ending::Garbage { command, reason } => write!(
                 f,
@@ -110,6 +112,15 @@ fn signal_name(signal: i32) -> String {
         _ => return format!("signal {signal}"),
     };
     format!("signal {signal} ({name})")
+}
+
+/// The limit of memory, which may be why a compiler ended.
+struct Limit(Option<u64>);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |bytes| write!(f, " (its memory was limited to {bytes} bytes)"))
+    }
 }
 
 /// The lines of an output that tell most: from a fatal one on, or else the last ones.
@@ -161,15 +172,17 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(ending: Ending, output: &str, expected: Expect) {
-        let death = CompilerDeath { program: "step".to_owned(), ending, output: output.to_owned() };
+    fn check(ending: Ending, memory_limit: Option<u64>, output: &str, expected: Expect) {
+        let (program, output) = ("step".to_owned(), output.to_owned());
+        let death = CompilerDeath { program, ending, memory_limit, output };
         expected.assert_eq(&death.to_string());
     }
 
     #[test]
     fn a_death_is_told_with_what_was_said() {
         check(
-            Ending::Signal { signal: 6, memory_limit: None },
+            Ending::Signal(6),
+            None,
             "W1204 1:2 noise\nF1204 10:11:12.1 9 shape.cc:7] Check failed: a == b\n*** stack\n\n",
             expect![[r#"
                 program step: the compiler, in a process of its own, was ended by signal 6 (SIGABRT)
@@ -177,7 +190,8 @@ mod tests {
                   compiler: *** stack"#]],
         );
         check(
-            Ending::Signal { signal: 6, memory_limit: Some(1000) },
+            Ending::Signal(6),
+            Some(1000),
             "terminate called after throwing an instance of 'std::bad_alloc'\n",
             expect![[r#"
                 program step: the compiler, in a process of its own, was ended by signal 6 (SIGABRT) (its memory was limited to 1000 bytes)
@@ -185,11 +199,13 @@ mod tests {
         );
         check(
             Ending::TimedOut(Duration::from_millis(1500)),
+            None,
             "",
             expect!["program step: the compiler, in a process of its own, was stopped after 1.5 s"],
         );
         check(
             Ending::Exited(1),
+            None,
             &(0..20).map(|i| format!("line {i}\n")).collect::<String>(),
             expect![[r#"
                 program step: the compiler, in a process of its own, exited with code 1

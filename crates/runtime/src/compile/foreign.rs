@@ -107,7 +107,10 @@ impl ForeignProgram {
             let code = bytes.to_vec();
             let program = ForeignProgram { code, form: Form::MlirBytecode };
             let bytes = bytes.len();
-            return program.producer().map(|_| program.clone()).ok_or(ProgramError::TruncatedBytecode { bytes });
+            return program
+                .producer()
+                .map(|_| program.clone())
+                .ok_or(ProgramError::TruncatedBytecode { bytes });
         }
         match proto::hlo_module(bytes) {
             Ok(module) => Ok(ForeignProgram { code: module.to_vec(), form: Form::Hlo }),
@@ -205,7 +208,8 @@ fn text_program(text: &str) -> Result<ForeignProgram, ProgramError> {
     if first.starts_with("HloModule") {
         return Err(ProgramError::HloText);
     }
-    let begins_mlir = ["module", "builtin.module", "func.func", "\"builtin.module\"", "#", "!", "sdy.mesh", "{-#"];
+    let begins_mlir =
+        ["module", "builtin.module", "func.func", "\"builtin.module\"", "#", "!", "sdy.mesh", "{-#"];
     if begins_mlir.iter().any(|word| first.starts_with(word)) {
         return Ok(ForeignProgram { code: text.as_bytes().to_vec(), form: Form::MlirText });
     }

@@ -69,8 +69,7 @@ pub(crate) fn surroundings(client: &Client, plugin: &PluginDigest) -> Vec<Part> 
     let (major, minor) = client.plugin().api_version();
     let devices: Vec<String> =
         client.devices().iter().map(|device| format!("{} {}", device.id(), device.kind())).collect();
-    let flags: Vec<String> =
-        flag_variables().map(|(name, value)| format!("{name}={value}")).collect();
+    let flags: Vec<String> = flag_variables().map(|(name, value)| format!("{name}={value}")).collect();
     let parts = [
         ("container", CONTAINER.to_owned()),
         ("plugin", plugin.to_string()),
@@ -90,7 +89,9 @@ pub(crate) fn wants_dumps(options: &CompileOptions) -> bool {
 }
 
 fn flag_variables() -> impl Iterator<Item = (&'static str, String)> {
-    FLAG_VARIABLES.into_iter().filter_map(|name| Some((name, env::var_os(name)?.to_string_lossy().into_owned())))
+    FLAG_VARIABLES
+        .into_iter()
+        .filter_map(|name| Some((name, env::var_os(name)?.to_string_lossy().into_owned())))
 }
 
 /// What of this machine goes into native code: on CPUs the compiler uses all that the processor has, and cuts loops

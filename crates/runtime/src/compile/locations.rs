@@ -92,7 +92,10 @@ mod tests {
         check("%0 = op %x : tensor<f32> loc(#loc3)\n", "%0 = op %x : tensor<f32>\n");
         check("%0 = op loc(\"a)b\\\"(\"(\"f.py\":1:2))\nreturn", "%0 = op\nreturn");
         check("#loc = loc(unknown)\n#loc1 = loc(\"a\")\nmodule {}\n", "module {}\n");
-        check("func.func @main(%x: tensor<f32> loc(\"x\"), %y: tensor<f32>)", "func.func @main(%x: tensor<f32>, %y: tensor<f32>)");
+        check(
+            "func.func @main(%x: tensor<f32> loc(\"x\"), %y: tensor<f32>)",
+            "func.func @main(%x: tensor<f32>, %y: tensor<f32>)",
+        );
     }
 
     #[test]

@@ -97,7 +97,8 @@ impl CompileCache {
     /// When the text is empty, or needs a home folder and there is none.
     pub fn parse(text: &OsStr, environment: &Environment) -> Result<Option<CompileCache>, CachePlaceError> {
         let given = || text.to_string_lossy().into_owned();
-        let default = || default_folder(environment).ok_or_else(|| CachePlaceError::NoHome { given: given() });
+        let default =
+            || default_folder(environment).ok_or_else(|| CachePlaceError::NoHome { given: given() });
         match text.to_str() {
             Some("off") => return Ok(None),
             Some("on") => return Ok(Some(CompileCache::new(default()?))),
@@ -140,7 +141,8 @@ mod tests {
             xla_persistent_cache_path: value("XLA"),
             xla_persistent_cache_read_only: value("XLA_RO"),
         };
-        let environment = Environment { home: value("HOME"), cache_dir: value("CACHE"), ..Environment::default() };
+        let environment =
+            Environment { home: value("HOME"), cache_dir: value("CACHE"), ..Environment::default() };
         let cache = CompileCache::find(value("GIVEN").as_deref(), &variables, &environment);
         let cache = cache.map_err(|error| error.to_string())?;
         Ok(cache.map_or("off".to_owned(), |cache| {
@@ -168,10 +170,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_said() {
         let check = |words: &str, expected: &str| assert_eq!(find(words).unwrap_err(), expected, "{words}");
-        check(
-            "GIVEN=",
-            "the compile cache is \"\", expected on, off, ro, a folder, or a folder and :ro",
-        );
+        check("GIVEN=", "the compile cache is \"\", expected on, off, ro, a folder, or a folder and :ro");
         check(
             "OWN=on",
             "the compile cache \"on\" needs a home folder and HOME is not set; set HOME, name a folder, or say off",

@@ -54,7 +54,9 @@ pub(super) fn check(found: &Metadata) -> io::Result<()> {
     }
     if found.mode() & 0o022 != 0 {
         let mode = found.mode() & 0o777;
-        return refuse(format!("others can write to it (mode {mode:03o}); take that from them with chmod go-w"));
+        return refuse(format!(
+            "others can write to it (mode {mode:03o}); take that from them with chmod go-w"
+        ));
     }
     Ok(())
 }

@@ -47,7 +47,8 @@ fn is_module(fields: &[Field<'_>]) -> bool {
     let has = |number, is_right: fn(&[u8]) -> bool| {
         fields.iter().any(|field| field.number == number && field.content.is_some_and(is_right))
     };
-    has(NAME, |name| std::str::from_utf8(name).is_ok()) && has(COMPUTATIONS, |content| self::fields(content).is_ok())
+    has(NAME, |name| std::str::from_utf8(name).is_ok())
+        && has(COMPUTATIONS, |content| self::fields(content).is_ok())
 }
 
 fn fields(bytes: &[u8]) -> Result<Vec<Field<'_>>, Malformed> {

@@ -53,7 +53,8 @@ pub(super) fn write_request(out: &mut dyn Write, request: &[u8], code: &[u8]) ->
 
 pub(super) fn read_request(input: &mut dyn Read) -> io::Result<(Request, Vec<u8>)> {
     let request = expect_frame(input, REQUEST)?;
-    let request = serde_json::from_slice(&request).map_err(|e| broken(format!("the request is unclear: {e}")))?;
+    let request =
+        serde_json::from_slice(&request).map_err(|e| broken(format!("the request is unclear: {e}")))?;
     Ok((request, expect_frame(input, CODE)?))
 }
 
