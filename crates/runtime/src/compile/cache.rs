@@ -1,5 +1,6 @@
 //! Compiled programs on the disk.
 
+use std::fmt::{self, Display};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -104,23 +105,27 @@ impl CompileCache {
         })
     }
 
-    /// The executable of this key. Never an error: what is wrong is logged, and is a miss.
-    pub(super) fn get(&self, key: &CacheKey, name: &str) -> Lookup {
+    /// The executable of this key. What is wrong with an entry is logged, and is a miss.
+    ///
+    /// # Errors
+    /// When the folder cannot be used at all.
+    pub(super) fn get(&self, key: &CacheKey, name: &str) -> io::Result<Lookup> {
+        private::check_folder(&self.folder).or_else(unless_absent)?;
         let path = self.path(key);
-        match self.read(&path, key) {
-            Ok(Some(executable)) => return Lookup::Hit(executable),
-            Ok(None) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
+        let executable = self.read(&path, key, name).unwrap_or_else(|error| {
+            if let Err(error) = unless_absent(error) {
                 let entry = path.display();
-                tracing::warn!("compiled program {entry} is not used: {error}; program {name} is compiled");
+                tracing::warn!(
+                    "compiled program {entry} is not used: {error}; program {name} is compiled again"
+                );
             }
-        }
-        Lookup::Miss(self.explain(key, name))
+            None
+        });
+        Ok(executable.map_or_else(|| Lookup::Miss(self.explain(key, name)), Lookup::Hit))
     }
 
-    fn read(&self, path: &Path, key: &CacheKey) -> io::Result<Option<SerializedExecutable>> {
-        private::check(&fs::metadata(&self.folder)?)?;
+    /// `None` for an entry that was damaged.
+    fn read(&self, path: &Path, key: &CacheKey, name: &str) -> io::Result<Option<SerializedExecutable>> {
         let file = PrivateFile::open(path)?;
         match decode(file.read(file.size())?, key) {
             Ok(executable) => {
@@ -130,21 +135,22 @@ impl CompileCache {
                 Ok(Some(executable))
             }
             Err(damage) => {
-                self.put_aside(key, &damage);
+                self.put_aside(key, name, &damage);
                 Ok(None)
             }
         }
     }
 
     /// Takes an entry out of use that cannot be right, whoever found that out.
-    pub(super) fn put_aside(&self, key: &CacheKey, reason: &dyn std::fmt::Display) {
+    pub(super) fn put_aside(&self, key: &CacheKey, name: &str, reason: &dyn Display) {
         let path = self.path(key);
-        tracing::warn!("compiled program {} is damaged and not used: {reason}", path.display());
+        let entry = path.display();
+        tracing::warn!("compiled program {entry} is damaged: {reason}; program {name} is compiled again");
         if self.read_only {
             return;
         }
         if let Err(error) = fs::rename(&path, path.with_extension(DAMAGED)) {
-            tracing::warn!("cannot put {} aside: {error}", path.display());
+            tracing::debug!("cannot put {entry} aside: {error}");
         }
     }
 
@@ -196,6 +202,11 @@ impl CompileCache {
     }
 }
 
+/// What does not exist yet is no problem.
+fn unless_absent(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
 /// The names of the parts in which an entry is another than the key.
 fn changed(key: &CacheKey, head: &entry::Head) -> Vec<String> {
     let differs = |part: &&(String, String)| !head.parts.contains(part);
@@ -210,8 +221,8 @@ impl CacheMiss {
     }
 }
 
-impl std::fmt::Display for CacheMiss {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for CacheMiss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.changed.as_slice() {
             [] => f.write_str("nothing like it was kept"),
             changed => write!(f, "since the last one that was kept, {} changed", changed.join(", ")),

@@ -43,8 +43,8 @@ impl ChildCompiler {
         ChildCompiler { time_limit: Some(limit), ..self }
     }
 
-    /// The same, with a limit to the child's address space, in bytes. A CPU plugin needs about 1 GiB of it
-    /// before it compiles anything.
+    /// The same, with a limit to the child's address space, in bytes. A CPU plugin takes one
+    /// or two GiB of it before it compiles anything, more with more devices.
     #[must_use]
     pub fn with_memory_limit(self, bytes: u64) -> ChildCompiler {
         ChildCompiler { memory_limit: Some(bytes), ..self }

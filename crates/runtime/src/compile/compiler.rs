@@ -109,11 +109,16 @@ impl Compiler {
     ) -> (Option<LoadedExecutable>, Option<CacheMiss>) {
         let Some((cache, key)) = self.cache_and_key(source, options) else { return (None, None) };
         match cache.get(&key, source.name) {
-            Lookup::Miss(miss) => (None, Some(miss)),
-            Lookup::Hit(executable) => match self.client.load(&executable) {
+            Err(error) => {
+                let folder = cache.folder().display();
+                self.say_once(&format!("compiled programs in {folder} are not used: {error}"));
+                (None, None)
+            }
+            Ok(Lookup::Miss(miss)) => (None, Some(miss)),
+            Ok(Lookup::Hit(executable)) => match self.client.load(&executable) {
                 Ok(loaded) => (Some(loaded), None),
                 Err(error) => {
-                    cache.put_aside(&key, &error);
+                    cache.put_aside(&key, source.name, &error);
                     (None, None)
                 }
             },

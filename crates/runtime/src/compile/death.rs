@@ -128,7 +128,9 @@ struct Shown<'a>(&'a str);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<&str> = self.0.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        // Frames of a stack trace whose names were stripped tell nothing.
+        let tells = |line: &&str| !line.is_empty() && !line.ends_with("(unknown)");
+        let lines: Vec<&str> = self.0.lines().map(str::trim_end).filter(tells).collect();
         let last = lines.len().saturating_sub(SHOWN_LINES);
         let first = lines.iter().position(|line| is_fatal(line)).unwrap_or(last);
         for line in lines.iter().skip(first).take(SHOWN_LINES) {
@@ -183,7 +185,7 @@ mod tests {
         check(
             Ending::Signal(6),
             None,
-            "W1204 1:2 noise\nF1204 10:11:12.1 9 shape.cc:7] Check failed: a == b\n*** stack\n\n",
+            "W1204 1:2 noise\nF1204 10:11:12.1 9 shape.cc:7] Check failed: a == b\n*** stack\n  @ 0x7f (unknown)\n\n",
             expect![[r#"
                 program step: the compiler, in a process of its own, was ended by signal 6 (SIGABRT)
                   compiler: F1204 10:11:12.1 9 shape.cc:7] Check failed: a == b

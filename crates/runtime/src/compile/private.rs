@@ -45,8 +45,17 @@ impl PrivateFile {
     }
 }
 
+/// Refuses a folder in which another user could have written.
+pub(super) fn check_folder(folder: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(folder)?;
+    if !metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
+    }
+    check(&metadata)
+}
+
 /// Refuses what another user could have written.
-pub(super) fn check(found: &Metadata) -> io::Result<()> {
+fn check(found: &Metadata) -> io::Result<()> {
     let (owner, me) = (found.uid(), rustix::process::geteuid().as_raw());
     let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     if owner != me && owner != 0 {
@@ -64,7 +73,7 @@ pub(super) fn check(found: &Metadata) -> io::Result<()> {
 /// Sees to it that the folder is there and that nobody else can write in it.
 pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    check(&fs::metadata(folder)?)
+    check_folder(folder)
 }
 
 /// Writes a file that has its name only when it is whole and on the disk. It is readable by this user only.
