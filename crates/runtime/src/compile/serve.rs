@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::stdio::{dup2_stdout, stderr, stdout};
 use shardwright_pjrt::{Client, Error, Plugin, exit_now};
 
 use super::ChildCompiler;
@@ -59,7 +60,8 @@ fn serve() -> ! {
     let code = match answer() {
         Ok(()) => 0,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "{error}");
+            // The parent listens to this output, and whoever else does is told why nothing came.
+            let _ = rustix::io::write(stderr(), format!("{error}\n").as_bytes());
             GAVE_UP
         }
     };
@@ -89,8 +91,8 @@ fn compile(request: &Request, code: &[u8]) -> Result<Reply, Error> {
 
 /// The pipe to the parent, for replies only: what plugins print goes to stderr, where it does no harm.
 fn take_stdout() -> io::Result<File> {
-    let pipe = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
-    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    let pipe = rustix::io::fcntl_dupfd_cloexec(stdout(), 3)?;
+    dup2_stdout(stderr())?;
     Ok(File::from(pipe))
 }
 
