@@ -167,6 +167,24 @@ fn another_number_of_partitions_than_the_modules_is_refused() {
 }
 
 #[test]
+fn a_serialized_module_is_compiled_too() {
+    let text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+        %y = stablehlo.negate %x : tensor<2xf32>
+        return %y : tensor<2xf32>
+    }";
+    let program = ForeignProgram::recognise(text.as_bytes()).unwrap();
+    let (loaded, _) = runtime().compile_foreign(&program, &CompileOptions::default()).unwrap();
+    // What the compiler gives back is a message that wraps the module.
+    let module = ForeignProgram::recognise(&loaded.optimized_program().unwrap().code).unwrap();
+    assert_eq!(module.format(), ProgramFormat::Hlo);
+    let (again, _) = runtime().compile_foreign(&module, &CompileOptions::default()).unwrap();
+    let host = HostArray::from_slice(&[2], &[1f32, -2.]).unwrap();
+    let x = runtime().client().buffer_from_host(&host, &runtime().client().devices()[0]).unwrap();
+    let outputs = again.execute(vec![Arg::Donate(vec![x])]).unwrap().outputs;
+    assert_eq!(outputs[0][0].to_host().unwrap(), HostArray::from_slice(&[2], &[-1f32, 2.]).unwrap());
+}
+
+#[test]
 fn an_executable_tells_what_it_is_and_so_does_its_copy() {
     let program = ForeignProgram::recognise(DOUBLE.as_bytes()).unwrap();
     let (loaded, _) = runtime().compile_foreign(&program, &options(4, &[])).unwrap();
