@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 
 use shardwright_pjrt::SerializedExecutable;
 
-use super::entry::{self, HEAD_BYTES, decode, decode_head, encode_head};
+use super::entry::{self, HEAD_START, decode, decode_head, encode_head, rest_of_head};
 use super::folder::{DAMAGED, ENTRY, Files};
 use super::key::CacheKey;
 use super::private::{self, PrivateFile};
+
+/// With how many entries a program that was not found is compared.
+const MOST_COMPARED: usize = 64;
 
 /// Where compiled programs are kept between processes. It is a place and a few rules; nothing is opened before it is
 /// used.
@@ -185,21 +188,24 @@ impl CompileCache {
     /// How the key differs from that of the entry that is most like it.
     fn explain(&self, key: &CacheKey, name: &str) -> CacheMiss {
         let files = Files::list(&self.folder).unwrap_or_default();
-        let heads = files.with_ending(ENTRY).filter_map(|file| self.head(&file.path));
+        let youngest = files.with_ending(ENTRY).rev().take(MOST_COMPARED);
+        let heads = youngest.filter_map(|file| head(&file.path));
         // An entry for the same program first, as far as its name tells.
         let likeness = |head: &entry::Head| (head.name == name, key.parts.len() - changed(key, head).len());
         let nearest = heads.max_by_key(likeness);
         CacheMiss { changed: nearest.map(|head| changed(key, &head)).unwrap_or_default() }
     }
 
-    fn head(&self, path: &Path) -> Option<entry::Head> {
-        let file = PrivateFile::open(path).ok()?;
-        Some(decode_head(&file.read(HEAD_BYTES).ok()?).ok()?.0)
-    }
-
     fn path(&self, key: &CacheKey) -> PathBuf {
         self.folder.join(format!("{}.{ENTRY}", key.digest))
     }
+}
+
+fn head(path: &Path) -> Option<entry::Head> {
+    let file = PrivateFile::open(path).ok()?;
+    let mut bytes = file.read(HEAD_START).ok()?;
+    bytes.extend(file.read(rest_of_head(&bytes).ok()?).ok()?);
+    Some(decode_head(&bytes).ok()?.0)
 }
 
 /// What does not exist yet is no problem.

@@ -86,29 +86,30 @@ impl Compiler {
         options: &CompileOptions,
     ) -> Result<(LoadedExecutable, Compilation), RuntimeError> {
         let start = Instant::now();
-        let (kept, miss) = self.look_up(source, options);
+        let place = self.cache_and_key(source, options);
+        let place = place.as_ref().map(|(cache, key)| (*cache, key));
+        let (kept, miss) = place.map_or((None, None), |(cache, key)| self.look_up(cache, key, source.name));
         let built = match kept {
             Some(loaded) => Built { loaded, by: CompiledBy::Cache, serialized: None },
             None => self.build(source, options)?,
         };
-        if let Some(serialized) = &built.serialized {
-            self.keep(source, options, serialized);
+        if let (Some((cache, key)), Some(executable)) = (place, &built.serialized) {
+            self.keep(cache, key, source.name, executable);
         }
-        let compilation = Compilation { by: built.by, duration: start.elapsed(), miss };
-        let Compilation { by, duration, miss } = &compilation;
-        let miss = miss.as_ref().map(ToString::to_string).unwrap_or_default();
-        tracing::debug!(program = source.name, ?by, ?duration, miss, "compiled");
-        Ok((built.loaded, compilation))
+        let (by, duration) = (built.by, start.elapsed());
+        let why = miss.as_ref().map(ToString::to_string).unwrap_or_default();
+        tracing::info!(program = source.name, ?by, ?duration, why, "compiled");
+        Ok((built.loaded, Compilation { by, duration, miss }))
     }
 
     /// The program as it was kept, or why it is not.
     fn look_up(
         &self,
-        source: &Source<'_>,
-        options: &CompileOptions,
+        cache: &CompileCache,
+        key: &CacheKey,
+        name: &str,
     ) -> (Option<LoadedExecutable>, Option<CacheMiss>) {
-        let Some((cache, key)) = self.cache_and_key(source, options) else { return (None, None) };
-        match cache.get(&key, source.name) {
+        match cache.get(key, name) {
             Err(error) => {
                 let folder = cache.folder().display();
                 self.say_once(&format!("compiled programs in {folder} are not used: {error}"));
@@ -118,7 +119,7 @@ impl Compiler {
             Ok(Lookup::Hit(executable)) => match self.client.load(&executable) {
                 Ok(loaded) => (Some(loaded), None),
                 Err(error) => {
-                    cache.put_aside(&key, source.name, &error);
+                    cache.put_aside(key, name, &error);
                     (None, None)
                 }
             },
@@ -172,14 +173,14 @@ impl Compiler {
         Ok(None)
     }
 
-    fn keep(&self, source: &Source<'_>, options: &CompileOptions, executable: &SerializedExecutable) {
-        let Some((cache, key)) = self.cache_and_key(source, options) else { return };
-        if let Err(error) = cache.put(&key, source.name, executable) {
+    fn keep(&self, cache: &CompileCache, key: &CacheKey, name: &str, executable: &SerializedExecutable) {
+        if let Err(error) = cache.put(key, name, executable) {
             let folder = cache.folder().display();
             self.say_once(&format!("compiled programs are not kept in {folder}: {error}"));
         }
     }
 
+    /// `None` where no cache is wanted, or the key cannot be known.
     fn cache_and_key(
         &self,
         source: &Source<'_>,

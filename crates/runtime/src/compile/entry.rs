@@ -24,8 +24,8 @@ const DIGEST_SIZE: usize = 32;
 /// More than any head has.
 const MOST_HEAD_BYTES: usize = 1 << 20;
 
-/// How much of a file holds its head, for sure.
-pub(super) const HEAD_BYTES: u64 = (MAGIC.len() + 4 + MOST_HEAD_BYTES + DIGEST_SIZE) as u64;
+/// How much of a file says how large its head is.
+pub(super) const HEAD_START: u64 = MAGIC.len() as u64 + 4;
 
 /// What an entry says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,16 +72,24 @@ pub(super) fn encode_head(name: &str, key: &CacheKey, executable: &SerializedExe
     bytes
 }
 
-/// The head at the beginning of a file, and where the executable begins.
-pub(super) fn decode_head(bytes: &[u8]) -> Result<(Head, usize), Damage> {
+/// How many bytes of the head follow after the first [`HEAD_START`].
+pub(super) fn rest_of_head(start: &[u8]) -> Result<u64, Damage> {
+    Ok((head_size(start)? + DIGEST_SIZE) as u64)
+}
+
+fn head_size(bytes: &[u8]) -> Result<usize, Damage> {
     let rest = bytes.strip_prefix(MAGIC).ok_or(Damage::Magic)?;
     let (size, _) = rest.split_first_chunk().ok_or(Damage::Truncated)?;
-    let size = u32::from_le_bytes(*size) as usize;
-    if size > MOST_HEAD_BYTES {
-        return Err(Damage::Head);
+    match u32::from_le_bytes(*size) as usize {
+        size if size > MOST_HEAD_BYTES => Err(Damage::Head),
+        size => Ok(size),
     }
+}
+
+/// The head at the beginning of a file, and where the executable begins.
+pub(super) fn decode_head(bytes: &[u8]) -> Result<(Head, usize), Damage> {
     let json = MAGIC.len() + 4;
-    let end = json + size;
+    let end = json + head_size(bytes)?;
     let digest = bytes.get(end..end + DIGEST_SIZE).ok_or(Damage::Truncated)?;
     if Sha256::digest(&bytes[..end]).as_slice() != digest {
         return Err(Damage::Head);

@@ -45,7 +45,7 @@ impl Files {
     }
 
     /// The files with this ending, those that were not used for longest first.
-    pub(super) fn with_ending(&self, ending: &str) -> impl Iterator<Item = &CachedFile> {
+    pub(super) fn with_ending(&self, ending: &str) -> impl DoubleEndedIterator<Item = &CachedFile> {
         self.0.iter().filter(move |file| file.path.extension().is_some_and(|found| found == ending))
     }
 

@@ -32,7 +32,7 @@ impl PrivateFile {
         self.size
     }
 
-    /// The first `most` bytes, or as many as there are.
+    /// The next `most` bytes, or as many as there are.
     pub(super) fn read(&self, most: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         (&self.file).take(most).read_to_end(&mut bytes)?;
