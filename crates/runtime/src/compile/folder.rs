@@ -77,3 +77,42 @@ impl CachedFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn damaged_files_go_first_then_those_that_were_not_used_for_longest() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        // Each with its age in seconds, and of ten bytes.
+        for (name, age) in [
+            ("a.executable", 30),
+            ("b.executable", 20),
+            ("c.executable", 10),
+            ("d.damaged", 5),
+            ("plugin-1-2", 9999),
+            (".unfinished-old", 9999),
+            (".unfinished-new", 1),
+        ] {
+            fs::write(folder.path().join(name), [0; 10]).unwrap();
+            let file = File::options().write(true).open(folder.path().join(name)).unwrap();
+            file.set_modified(now - Duration::from_secs(age)).unwrap();
+        }
+        let left = |limit| {
+            Files::list(folder.path()).unwrap().make_room(limit, &folder.path().join("a.executable"));
+            let names = fs::read_dir(folder.path()).unwrap();
+            let mut names: Vec<_> =
+                names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names.join(" ")
+        };
+        assert_eq!(left(40), ".unfinished-new a.executable b.executable c.executable d.damaged plugin-1-2");
+        assert_eq!(left(30), ".unfinished-new a.executable b.executable c.executable plugin-1-2");
+        assert_eq!(left(29), ".unfinished-new a.executable c.executable plugin-1-2");
+        assert_eq!(left(0), ".unfinished-new a.executable plugin-1-2", "what was just written stays");
+    }
+}
