@@ -30,13 +30,13 @@
 //! let place = |i, host| ShardedArray::from_host(&runtime, &mesh, sharded.argument_sharding(i), &host);
 //! let (x, w) = (place(0, ones(&[16, 32])?)?, place(1, ones(&[64, 32])?)?);
 //! assert_eq!(w.shard(3)?.dims(), [8, 32]);
-//! let y = program.execute(vec![Argument::Donate(x), Argument::Donate(w)])?.outputs[0].to_host()?;
+//! let y = program.execute([Argument::Donate(x), Argument::Donate(w)])?.outputs[0].to_host()?;
 //! assert_eq!(y.view::<f32>()?[[15, 63]], 32.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! This crate re-exports the workspace's crates under their short names and adds nothing to them; the `shardwright`
-//! command is built from the same parts.
+//! This crate re-exports the workspace's crates under their short names; the `shardwright` command is built from the
+//! same parts. All it adds is a [`global_mesh()`], for programs that are used to one.
 //!
 //! | module | what is in it |
 //! | --- | --- |
@@ -54,6 +54,9 @@
 
 #![forbid(unsafe_code)]
 
+mod global_mesh;
+
+pub use global_mesh::{NoGlobalMesh, global_mesh, require_global_mesh, set_global_mesh};
 pub use shardwright_checkpoint as checkpoint;
 pub use shardwright_data as data;
 pub use shardwright_graph as graph;

@@ -159,7 +159,7 @@ fn run(
     let place = |(&input, place): (&&HostArray, &ProgramValue)| {
         Argument::Donate(ShardedArray::from_host(&runtime, &mesh, &place.sharding, input).unwrap())
     };
-    let arguments = inputs.iter().zip(program.arguments()).map(place).collect();
+    let arguments = inputs.iter().zip(program.arguments()).map(place);
     program.execute(arguments).unwrap().outputs.iter().map(|o| o.to_host().unwrap()).collect()
 }
 

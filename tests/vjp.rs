@@ -180,7 +180,7 @@ fn call(program: &Program, inputs: &[HostArray]) -> Vec<HostArray> {
     let place = |(input, place): (&HostArray, &shardwright_runtime::ProgramValue)| {
         Argument::Donate(ShardedArray::from_host(&runtime, program.mesh(), &place.sharding, input).unwrap())
     };
-    let arguments = inputs.iter().zip(program.arguments()).map(place).collect();
+    let arguments = inputs.iter().zip(program.arguments()).map(place);
     let outputs = program.execute(arguments).unwrap().outputs;
     outputs.iter().map(|o| o.to_host().unwrap()).collect()
 }

@@ -2,10 +2,7 @@
 //!
 //! Written after its description, and compared with plugins that have it by a test of the safe crate.
 
-use crate::{PJRT_Error, PJRT_Executable, PJRT_Extension_Base, PJRT_Extension_Type};
-
-/// The type that the extension states.
-pub const PJRT_Extension_Type_Shardings: PJRT_Extension_Type = 19;
+use crate::{PJRT_Error, PJRT_Executable, PJRT_Extension_Base};
 
 /// The extension's functions; a plugin may leave either null.
 #[repr(C)]

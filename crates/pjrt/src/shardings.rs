@@ -5,6 +5,7 @@ use std::fmt;
 use prost::Message;
 use shardwright_pjrt_sys::{self as sys, Struct};
 
+use crate::Extension;
 use crate::api::{Api, blobs};
 use crate::error::{Error, ErrorKind};
 
@@ -78,11 +79,10 @@ pub(crate) unsafe fn of_outputs(
 }
 
 fn extension(api: Api) -> Option<sys::PJRT_Shardings_Extension> {
-    let base = api.extension(sys::PJRT_Extension_Type_Shardings)?;
-    // SAFETY: the extension belongs to the plugin, which is never unloaded, and states its size.
-    let size = unsafe { (*base.as_ptr()).struct_size };
-    // SAFETY: an extension of this type that is at least as large has these fields.
-    (size >= size_of::<sys::PJRT_Shardings_Extension>()).then(|| unsafe { base.cast().read() })
+    let size = size_of::<sys::PJRT_Shardings_Extension>();
+    let extension = api.extension(Extension::SHARDINGS, size).ok()?;
+    // SAFETY: an extension of this type that is at least as large has these fields, and lives as long as the process.
+    Some(unsafe { extension.cast().read() })
 }
 
 /// # Safety

@@ -1,22 +1,28 @@
+use std::sync::Arc;
+
 use shardwright_hlo::compiled::{CompiledError, CompiledProgram};
 use shardwright_mesh::{Mesh, NamedSharding};
 use shardwright_partition::ShardedModule;
-use shardwright_pjrt::{Arg, CompiledMemoryStats, Event, LoadedExecutable};
+use shardwright_pjrt::{Arg, Buffer, CompiledMemoryStats, Event, LoadedExecutable};
 use shardwright_tensor::TensorType;
 
-use crate::array::shard_type;
+use crate::array::{ShardedType, shard_type};
 use crate::compile::Compilation;
-use crate::error::Problem;
+use crate::error::{Misfit, Problem};
 use crate::{RuntimeError, ShardedArray};
 
 /// A compiled program on the devices of a mesh.
 pub struct Program {
-    name: String,
+    name: Arc<str>,
     loaded: LoadedExecutable,
     compilation: Compilation,
     mesh: Mesh,
     arguments: Vec<ProgramValue>,
     outputs: Vec<ProgramValue>,
+    // An output has the very type of its donor, so that what comes out of a step goes into the next without a closer
+    // look.
+    argument_types: Vec<Arc<ShardedType>>,
+    output_types: Vec<Arc<ShardedType>>,
 }
 
 /// An argument or an output of a program.
@@ -31,6 +37,16 @@ pub struct ProgramValue {
 }
 
 /// One argument of [`Program::execute`].
+///
+/// Donation is a move, so an array that was given up cannot be used again, nor be another argument of the same call:
+///
+/// ```compile_fail,E0505
+/// # use shardwright_runtime::{Argument, Execution, Program, RuntimeError, ShardedArray};
+/// fn both(program: &Program, x: ShardedArray) -> Result<Execution, RuntimeError> {
+///     let other = Argument::Borrow(&x);
+///     program.execute([Argument::Donate(x), other])
+/// }
+/// ```
 pub enum Argument<'a> {
     /// Can be used again.
     Borrow(&'a ShardedArray),
@@ -39,11 +55,15 @@ pub enum Argument<'a> {
 }
 
 /// What a started program gives.
+///
+/// Dropping it neither waits for the program nor stops it.
 pub struct Execution {
     /// The outputs, in the program's order. They can be passed on before the program has ended.
     pub outputs: Vec<ShardedArray>,
     /// For each partition, the end of the program there.
     done: Vec<Event>,
+    program: Arc<str>,
+    mesh: Mesh,
 }
 
 impl Program {
@@ -62,14 +82,28 @@ impl Program {
             sharding: sharding.clone(),
         };
         let arguments = program.arguments.iter().enumerate();
+        let arguments: Vec<ProgramValue> =
+            arguments.map(|(i, a)| value(&a.name, a.value, module.argument_sharding(i))).collect();
         let outputs = program.outputs.iter().enumerate();
+        let outputs: Vec<ProgramValue> =
+            outputs.map(|(i, o)| value(&o.name, o.value, module.output_sharding(i))).collect();
+
+        let argument_types: Vec<_> = arguments.iter().map(|a| Arc::new(a.sharded_type(mesh))).collect();
+        let donors = program.outputs.iter().map(|output| output.donor);
+        let output_type = |(output, donor): (&ProgramValue, Option<usize>)| {
+            let ty = output.sharded_type(mesh);
+            let donor = donor.map(|index| &argument_types[index]).filter(|donor| ***donor == ty);
+            donor.map_or_else(|| Arc::new(ty.clone()), Arc::clone)
+        };
         let program = Program {
-            name: program.name.clone(),
-            mesh: mesh.clone(),
-            arguments: arguments.map(|(i, a)| value(&a.name, a.value, module.argument_sharding(i))).collect(),
-            outputs: outputs.map(|(i, o)| value(&o.name, o.value, module.output_sharding(i))).collect(),
+            name: program.name.as_str().into(),
             loaded,
             compilation,
+            mesh: mesh.clone(),
+            output_types: outputs.iter().zip(donors).map(output_type).collect(),
+            argument_types,
+            arguments,
+            outputs,
         };
         program.check_stored("argument", &program.arguments, program.loaded.parameter_types())?;
         program.check_stored("output", &program.outputs, program.loaded.output_types())?;
@@ -80,13 +114,13 @@ impl Program {
         &self,
         what: &'static str,
         values: &[ProgramValue],
-        stored: &[TensorType],
+        stored: &[Arc<TensorType>],
     ) -> Result<(), RuntimeError> {
         for (value, found) in values.iter().zip(stored) {
             let expected = shard_type(&value.sharding, &value.ty)?;
-            if expected != *found {
+            if expected != **found {
                 return Err(Problem::StoredType {
-                    program: self.name.clone(),
+                    program: self.name.to_string(),
                     what,
                     name: value.name.clone(),
                     expected: expected.to_string(),
@@ -137,20 +171,66 @@ impl Program {
 
     /// Starts the program and does not wait for it.
     ///
+    /// Its outputs can be passed on at once, so that several steps are under way while the next is prepared.
+    /// Starting a step costs the host no allocation per argument: outputs move into the places of donated arrays.
+    ///
     /// # Errors
-    /// When an argument is not of the program's type, sharding or mesh, or the plugin refuses. Donated arguments are
-    /// gone even then. A program that fails later gives outputs whose use is an error.
-    pub fn execute(&self, arguments: Vec<Argument<'_>>) -> Result<Execution, RuntimeError> {
+    /// When [`Program::check`] or the plugin refuses the arguments. Donated ones are gone even then.
+    ///
+    /// A program that fails later gives outputs whose use is an error, and so is [`Execution::wait`]; programs that
+    /// are given such outputs fail in turn.
+    pub fn execute<'a>(
+        &self,
+        arguments: impl IntoIterator<Item = Argument<'a>>,
+    ) -> Result<Execution, RuntimeError> {
+        let arguments: Vec<Argument<'_>> = arguments.into_iter().collect();
         self.check(&arguments)?;
-        let args = arguments.into_iter().map(|argument| match argument {
+        let execution = self.loaded.execute(arguments.into_iter().map(|argument| match argument {
             Argument::Borrow(array) => Arg::Borrow(array.buffers()),
             Argument::Donate(array) => Arg::Donate(array.into_buffers()),
-        });
-        let execution = self.loaded.execute(args.collect())?;
-        let outputs = execution.outputs.into_iter().zip(&self.outputs).map(|(buffers, value)| {
-            ShardedArray::from_buffers(value.ty.clone(), self.mesh.clone(), value.sharding.clone(), buffers)
-        });
-        Ok(Execution { outputs: outputs.collect(), done: execution.done })
+        }))?;
+        let outputs = execution.outputs.into_iter().zip(&self.output_types);
+        Ok(Execution {
+            outputs: outputs.map(|(buffers, ty)| ShardedArray::from_parts(Arc::clone(ty), buffers)).collect(),
+            done: execution.done,
+            program: Arc::clone(&self.name),
+            mesh: self.mesh.clone(),
+        })
+    }
+
+    /// Whether the program takes these arguments. [`Program::execute`] finds out by itself; who asks first still has
+    /// what was to be donated if the answer is no.
+    ///
+    /// # Errors
+    /// When arguments are not of the program's types, shardings or mesh, all of which the error names.
+    pub fn check(&self, arguments: &[Argument<'_>]) -> Result<(), RuntimeError> {
+        let (expected, found) = (self.arguments.len(), arguments.len());
+        if expected != found {
+            return Err(Problem::ArgumentCount { program: self.name.to_string(), expected, found }.into());
+        }
+        let misfit = |((argument, value), ty): ((&Argument<'_>, &ProgramValue), &Arc<ShardedType>)| {
+            let found = argument.array().sharded_type();
+            let fits = Arc::ptr_eq(found, ty) || found == ty;
+            (!fits).then(|| Misfit {
+                argument: value.name.clone(),
+                expected: ty.describe(found),
+                found: found.describe(ty),
+            })
+        };
+        let values = self.arguments.iter();
+        let misfits: Vec<Misfit> =
+            arguments.iter().zip(values).zip(&self.argument_types).filter_map(misfit).collect();
+        if misfits.is_empty() {
+            return Ok(());
+        }
+        Err(Problem::Arguments { program: self.name.to_string(), misfits }.into())
+    }
+
+    /// Runs a program of one argument and one output on buffers that are its argument, whatever the axes of their mesh
+    /// are called.
+    pub(crate) fn convert(&self, buffers: &[Buffer]) -> Result<Vec<Buffer>, RuntimeError> {
+        let execution = self.loaded.execute(vec![Arg::Borrow(buffers)])?;
+        Ok(execution.outputs.into_iter().next().expect("the program has an output"))
     }
 
     /// The optimized program, read back from the compiler.
@@ -183,29 +263,11 @@ impl Program {
         };
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
+}
 
-    fn check(&self, arguments: &[Argument<'_>]) -> Result<(), RuntimeError> {
-        let (expected, found) = (self.arguments.len(), arguments.len());
-        if expected != found {
-            return Err(Problem::ArgumentCount { program: self.name.clone(), expected, found }.into());
-        }
-        for (argument, value) in arguments.iter().zip(&self.arguments) {
-            let array = argument.array();
-            let fits =
-                *array.ty() == value.ty && *array.sharding() == value.sharding && *array.mesh() == self.mesh;
-            if !fits {
-                let text =
-                    |ty, sharding, mesh: &Mesh| format!("{ty} {sharding}, devices {:?}", mesh.device_ids());
-                return Err(Problem::Argument {
-                    program: self.name.clone(),
-                    argument: value.name.clone(),
-                    expected: text(&value.ty, &value.sharding, &self.mesh),
-                    found: text(array.ty(), array.sharding(), array.mesh()),
-                }
-                .into());
-            }
-        }
-        Ok(())
+impl ProgramValue {
+    fn sharded_type(&self, mesh: &Mesh) -> ShardedType {
+        ShardedType { ty: self.ty.clone(), mesh: mesh.clone(), sharding: self.sharding.clone() }
     }
 }
 
@@ -219,11 +281,18 @@ impl Argument<'_> {
 }
 
 impl Execution {
-    /// Waits until the program has ended on all devices.
+    /// Waits until the program has ended on all devices, or has failed on one.
     ///
     /// # Errors
-    /// The first error of a device on which it failed.
+    /// Why it failed on the first device, in the mesh's order, of those on which it did.
     pub fn wait(&self) -> Result<(), RuntimeError> {
-        Ok(self.done.iter().try_for_each(Event::wait)?)
+        for (event, &device) in self.done.iter().zip(self.mesh.device_ids()) {
+            event.wait().map_err(|reason| Problem::Failed {
+                program: self.program.to_string(),
+                device,
+                reason,
+            })?;
+        }
+        Ok(())
     }
 }

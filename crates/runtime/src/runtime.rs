@@ -8,9 +8,10 @@ use shardwright_pjrt::{
     StatusCode,
 };
 
+use crate::array::Conversions;
 use crate::compile::{Compilation, CompileSetup, Compiler, ForeignProgram, Source};
 use crate::error::Problem;
-use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
+use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
 use crate::{Program, RuntimeError};
 
 /// With more, a CPU client takes minutes to make, and in the end aborts.
@@ -20,6 +21,7 @@ const MOST_CPU_DEVICES: usize = 1024;
 #[derive(Clone)]
 pub struct Runtime {
     compiler: Arc<Compiler>,
+    conversions: Conversions,
 }
 
 /// How a plugin is opened.
@@ -40,7 +42,8 @@ impl RuntimeOptions {
 }
 
 impl Runtime {
-    /// Opens the plugin that the environment names, or else the pinned CPU plugin, which is fetched on first use.
+    /// Opens the plugin that the environment and the machine call for, as [`plugins`](crate::plugins) says: mostly the
+    /// pinned CPU plugin, which is fetched on first use.
     ///
     /// # Errors
     /// When there is no plugin to be had, or it cannot be opened.
@@ -54,12 +57,13 @@ impl Runtime {
     /// Loads the plugin in this file and opens its devices.
     ///
     /// # Errors
-    /// When the file is no plugin that this library can use, or the plugin finds no devices.
+    /// When the file is no plugin that this library can use, the plugin finds no devices, or it is the TPU's and would hang.
     pub fn new(plugin: &Path, options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
+        check_before_loading(plugin, &Environment::from_process())?;
         let plugin = Plugin::load(plugin)?;
         let (client, client_options) = open_client(&plugin, options.cpu_devices)?;
         let compiler = Compiler::new(client, client_options, options.compile.clone());
-        Ok(Runtime { compiler: Arc::new(compiler) })
+        Ok(Runtime { compiler: Arc::new(compiler), conversions: Conversions::default() })
     }
 
     /// The plugin's client, for what this crate has no words for.
@@ -129,6 +133,11 @@ impl Runtime {
         let name = program.name();
         let source = Source { name: &name, code: program.code(), format: program.format() };
         self.compiler.compile(&source, options)
+    }
+
+    /// The programs that convert arrays, shared by all clones.
+    pub(crate) fn conversions(&self) -> &Conversions {
+        &self.conversions
     }
 
     /// The devices of a mesh, in the order of its partitions.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use shardwright_hlo::compiled::CollectiveKind;
-use shardwright_hlo::{ArgumentKind, Binary, DotDims, Module, Op, Precision, verify};
+use shardwright_hlo::{ArgumentKind, Binary, DotDims, Module, Op, Precision, SliceBounds, verify};
 use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
 use shardwright_partition::ShardedModule;
 use shardwright_runtime::{Argument, Runtime, RuntimeErrorKind, RuntimeOptions, ShardedArray};
@@ -74,24 +74,6 @@ fn a_matmul_over_eight_devices_equals_that_of_the_host() {
 }
 
 #[test]
-fn arrays_come_back_as_they_were_for_every_spec_and_device_order() {
-    let runtime = runtime();
-    let shape = AbstractMesh::parse("a=2,b=4").unwrap();
-    let mesh = Mesh::new(shape, vec![7, 6, 5, 4, 3, 2, 1, 0]).unwrap();
-    let array = iota(&[8, 8]);
-    for spec in ["(a, b)", "(b, a)", "(b, -)", "(-, a)", "((a,b), -)", "((b,a), -)"] {
-        let sharding = sharding(&mesh, spec);
-        let placed = ShardedArray::from_host(runtime, &mesh, &sharding, &array).unwrap();
-        for (device, shard) in mesh.device_shards(&sharding, &[8, 8]).unwrap() {
-            let buffer = &placed.buffers()[shard.partition];
-            assert_eq!(buffer.device().id(), device as i64, "{spec}");
-            assert_eq!(buffer.to_host().unwrap(), array.slice(&shard.ranges).unwrap(), "{spec}");
-        }
-        assert_eq!(placed.to_host().unwrap(), array, "{spec}");
-    }
-}
-
-#[test]
 fn uneven_shards_are_padded_and_padding_is_never_seen() {
     let runtime = runtime();
     let mesh = runtime.mesh("fsdp=8").unwrap();
@@ -137,16 +119,30 @@ fn wrong_meshes_and_arguments_are_refused_by_name() {
         program.execute(arguments).err().unwrap().to_string()
     };
     let x = iota(&[16, 24]);
-    let devices = "devices [0, 1, 2, 3, 4, 5, 6, 7]";
     assert_eq!(
         error(place(&x.cast(DType::S32), "(fsdp, -)")),
-        format!(
-            "program matmul: argument x is f32[16,24] (fsdp, -) on fsdp=8, {devices}, \
-             got s32[16,24] (fsdp, -) on fsdp=8, {devices}"
-        )
+        "program matmul: argument x is f32[16,24] (fsdp, -) on fsdp=8, got s32[16,24] (fsdp, -) on fsdp=8"
     );
     assert!(error(place(&x, "(-, fsdp)")).contains("got f32[16,24] (-, fsdp)"));
-    let none = program.execute(Vec::new()).err().unwrap();
+    let mirrored = Mesh::new(mesh.shape().clone(), vec![7, 6, 5, 4, 3, 2, 1, 0]).unwrap();
+    let elsewhere = ShardedArray::from_host(runtime, &mirrored, &sharding(&mesh, "(fsdp, -)"), &x).unwrap();
+    let both = [Argument::Borrow(&elsewhere), Argument::Borrow(&elsewhere)];
+    assert_eq!(
+        program.execute(both).err().unwrap().to_string(),
+        "program matmul: 2 arguments do not fit\n  \
+         argument x is f32[16,24] (fsdp, -) on fsdp=8, devices [0, 1, 2, 3, 4, 5, 6, 7], \
+         got f32[16,24] (fsdp, -) on fsdp=8, devices [7, 6, 5, 4, 3, 2, 1, 0]\n  \
+         argument w is f32[24,8] (fsdp, -) on fsdp=8, devices [0, 1, 2, 3, 4, 5, 6, 7], \
+         got f32[16,24] (fsdp, -) on fsdp=8, devices [7, 6, 5, 4, 3, 2, 1, 0]"
+    );
+    let arguments = [Argument::Donate(place(&x, "(fsdp, -)")), Argument::Donate(place(&x, "(fsdp, -)"))];
+    assert_eq!(
+        program.check(&arguments).unwrap_err().to_string(),
+        "program matmul: argument w is f32[24,8] (fsdp, -) on fsdp=8, got f32[16,24] (fsdp, -) on fsdp=8"
+    );
+    let [Argument::Donate(kept), _] = arguments else { unreachable!() };
+    assert_eq!(kept.to_host().unwrap(), x);
+    let none = program.execute([]).err().unwrap();
     assert_eq!(none.to_string(), "program matmul takes 2 arguments, got 0");
 
     let other = Mesh::new(AbstractMesh::parse("fsdp=2").unwrap(), vec![0, 9]).unwrap();
@@ -155,4 +151,76 @@ fn wrong_meshes_and_arguments_are_refused_by_name() {
         placed.unwrap_err().to_string(),
         "the mesh names device 9, which is not among those that this process drives: [0, 1, 2, 3, 4, 5, 6, 7]"
     );
+}
+
+/// `y = x`, where what is in between needs more memory than can be addressed.
+fn too_large(mesh: &Mesh) -> ShardedModule {
+    let mut m = Module::new("too_large");
+    let x = m.add_argument("x", f32(&[8]));
+    let wide = Op::BroadcastInDim { shape: f32(&[8, 1 << 46]).shape, dims: vec![0] };
+    let wide = m.push(wide, &[x]).unwrap()[0];
+    let kept = m.push(Op::OptimizationBarrier, &[wide]).unwrap()[0];
+    let bounds = SliceBounds { starts: vec![0, 5], limits: vec![8, 6], strides: vec![1, 1] };
+    let column = m.push(Op::Slice(bounds), &[kept]).unwrap()[0];
+    let y = m.push(Op::Reshape(f32(&[8]).shape), &[column]).unwrap()[0];
+    m.add_donated_output("x", y, 0);
+    let spec = vec![sharding(mesh, "(fsdp)")];
+    ShardedModule::new(verify(m).unwrap(), mesh.shape(), spec.clone(), spec).unwrap()
+}
+
+/// `x + 1`
+fn add_one(mesh: &Mesh) -> ShardedModule {
+    let mut m = Module::new("add_one");
+    let x = m.add_argument("x", f32(&[8]));
+    let one = m.push(Op::Constant(HostArray::from_slice(&[8], &[1f32; 8]).unwrap()), &[]).unwrap()[0];
+    let y = m.push(Op::Binary(Binary::Add), &[x, one]).unwrap()[0];
+    m.add_donated_output("x", y, 0);
+    let spec = vec![sharding(mesh, "(fsdp)")];
+    ShardedModule::new(verify(m).unwrap(), mesh.shape(), spec.clone(), spec).unwrap()
+}
+
+#[test]
+fn many_steps_are_under_way_at_once() {
+    let runtime = runtime();
+    let mesh = runtime.mesh("fsdp=8").unwrap();
+    let program = runtime.compile(&add_one(&mesh), &mesh).unwrap();
+    let zeros = HostArray::zeros(f32(&[8]));
+    let mut state = ShardedArray::from_host(runtime, &mesh, &sharding(&mesh, "(fsdp)"), &zeros).unwrap();
+    let mut executions = Vec::new();
+    for _ in 0..100 {
+        let mut execution = program.execute([Argument::Donate(state)]).unwrap();
+        state = execution.outputs.remove(0);
+        executions.push(execution);
+    }
+    assert_eq!(state.to_host().unwrap().to_f64(), [100.0; 8]);
+    executions.iter().for_each(|execution| execution.wait().unwrap());
+}
+
+#[test]
+fn a_failed_step_is_named_and_so_is_the_one_that_needed_it() {
+    let runtime = runtime();
+    let mesh = runtime.mesh("fsdp=8").unwrap();
+    let too_large = runtime.compile(&too_large(&mesh), &mesh).unwrap();
+    let add_one = runtime.compile(&add_one(&mesh), &mesh).unwrap();
+    let zeros = HostArray::zeros(f32(&[8]));
+    let x = ShardedArray::from_host(runtime, &mesh, &sharding(&mesh, "(fsdp)"), &zeros).unwrap();
+
+    let before = add_one.execute([Argument::Donate(x)]).unwrap();
+    let mut failed = too_large.execute([Argument::Borrow(&before.outputs[0])]).unwrap();
+    let next = add_one.execute([Argument::Donate(failed.outputs.remove(0))]).unwrap();
+
+    before.wait().unwrap();
+    let error = failed.wait().unwrap_err();
+    assert_eq!(error.kind(), RuntimeErrorKind::Program);
+    assert_eq!(
+        error.to_string(),
+        "program too_large failed on device 0: resource exhausted: PJRT_Event_Await: \
+         Out of memory allocating 281474976710656 bytes."
+    );
+    let error = next.wait().unwrap_err().to_string();
+    assert!(error.starts_with("program add_one failed on device 0: "), "{error}");
+    assert!(error.contains("Out of memory allocating 281474976710656 bytes."), "{error}");
+    let error = next.outputs[0].to_host().unwrap_err();
+    assert!(error.to_string().contains("Out of memory allocating 281474976710656 bytes."), "{error}");
+    assert_eq!(before.outputs[0].to_host().unwrap().to_f64(), [1.0; 8]);
 }

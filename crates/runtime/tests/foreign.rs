@@ -127,7 +127,7 @@ fn artifacts_of_a_newer_stablehlo_are_refused_with_both_versions() {
     let plugin = runtime().client().plugin();
     let program = ForeignProgram::recognise(&bytecode("StableHLO_v99.0.0")).unwrap();
     let error = runtime().compile_foreign(&program, &CompileOptions::default()).unwrap_err();
-    assert_eq!(error.kind(), RuntimeErrorKind::Program);
+    assert_eq!(error.kind(), RuntimeErrorKind::NotAProgram);
     let message =
         "the program is a portable artifact of StableHLO 99.0.0, and the plugin knows StableHLO up to 1.";
     assert!(error.to_string().starts_with(message), "{error}");
