@@ -121,16 +121,16 @@ pub(super) struct GlobalArgs {
 #[derive(Debug, Args)]
 pub(super) struct CompileArgs {
     /// Where compiled programs are kept: on, off, ro (only read), a folder, or a folder and `:ro` [default: on]
-    #[arg(long = "compile_cache", global = true, value_name = "WHERE")]
+    #[arg(id = "compile_cache", long = "compile_cache", global = true, value_name = "WHERE")]
     pub(super) cache: Option<OsString>,
     /// Seconds after which a compiler is given up [default: 3600]
-    #[arg(long = "compile_timeout", global = true, value_name = "SECONDS")]
+    #[arg(id = "compile_timeout", long = "compile_timeout", global = true, value_name = "SECONDS")]
     pub(super) timeout: Option<String>,
     /// Gibibytes of address space that a compiler may use [default: no limit]
-    #[arg(long = "compile_memory", global = true, value_name = "GIB")]
+    #[arg(id = "compile_memory", long = "compile_memory", global = true, value_name = "GIB")]
     pub(super) memory: Option<String>,
     /// Compile in this process: one less to start, and a compiler that aborts ends the run
-    #[arg(long = "compile_in_process", global = true)]
+    #[arg(id = "compile_in_process", long = "compile_in_process", global = true)]
     pub(super) in_process: bool,
 }
 

@@ -101,6 +101,9 @@ fn the_second_runtime_loads_what_the_first_has_kept() {
     let summary = folder.cache().summary().unwrap();
     assert_eq!((summary.entries, summary.damaged), (1, 0));
     assert_eq!(summary.bytes, fs::metadata(folder.entry()).unwrap().len());
+    let text = summary.to_string();
+    assert!(text.starts_with(&format!("{}: 1 program, ", folder.cache().folder().display())), "{text}");
+    assert!(text.ends_with(" KiB of at most 4.0 GiB"), "{text}");
 }
 
 #[test]

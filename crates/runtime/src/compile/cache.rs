@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use shardwright_partition::Bytes;
 use shardwright_pjrt::SerializedExecutable;
 
 use super::entry::{self, HEAD_START, decode, decode_head, encode_head, rest_of_head};
@@ -217,6 +218,19 @@ fn unless_absent(error: io::Error) -> io::Result<()> {
 fn changed(key: &CacheKey, head: &entry::Head) -> Vec<String> {
     let differs = |part: &&(String, String)| !head.parts.contains(part);
     key.parts.iter().filter(differs).map(|(name, _)| name.clone()).collect()
+}
+
+impl Display for CacheSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CacheSummary { folder, read_only, limit, entries, bytes, damaged } = self;
+        let (bytes, limit) = (Bytes(*bytes), Bytes(*limit));
+        let plural = if *entries == 1 { "" } else { "s" };
+        write!(f, "{}: {entries} program{plural}, {bytes} of at most {limit}", folder.display())?;
+        if *damaged > 0 {
+            write!(f, ", {damaged} damaged")?;
+        }
+        f.write_str(if *read_only { ", only read" } else { "" })
+    }
 }
 
 impl CacheMiss {
