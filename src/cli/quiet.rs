@@ -7,8 +7,9 @@
 use std::process::Command;
 
 const LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
-/// Errors only.
-const ERRORS: &str = "2";
+/// What ends the process. Errors come back through the plugin's interface and are told by us; what is logged as one
+/// besides is of no use, such as the long lines about processor features when an older CPU plugin loads a program.
+const FATAL: &str = "3";
 
 /// Starts this process anew with the log turned down, unless the level was chosen. Where that does not work, the log
 /// is seen.
@@ -18,7 +19,7 @@ pub(super) fn start_anew() {
     }
     let Ok(program) = std::env::current_exe() else { return };
     let mut command = Command::new(program);
-    command.args(std::env::args_os().skip(1)).env(LEVEL, ERRORS);
+    command.args(std::env::args_os().skip(1)).env(LEVEL, FATAL);
     #[cfg(unix)]
     {
         use std::os::unix::process::CommandExt;

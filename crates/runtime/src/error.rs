@@ -7,6 +7,7 @@ use shardwright_tensor::{TensorError, TensorType};
 use thiserror::Error;
 
 use crate::LocalPart;
+use crate::compile::{CompilerDeath, ProgramError};
 use crate::plugins::PluginError;
 use crate::topology::{OutOfMemory, TopologyNameError};
 
@@ -27,6 +28,10 @@ pub enum RuntimeErrorKind {
     Devices,
     /// The compiler made another program than it was asked for.
     Compiler,
+    /// The compiler, in a process of its own, ended without an answer: see [`RuntimeError::compiler_death`].
+    CompilerDied,
+    /// Bytes that are no program which this plugin can compile.
+    NotAProgram,
     /// A mesh that the devices cannot form, or that is not the program's.
     Mesh,
     /// A sharding that does not fit an array.
@@ -71,6 +76,10 @@ pub(crate) enum Problem {
         "program {program}: the compiler made {what} {name} {found} on each device, where its sharding says {expected}"
     )]
     StoredType { program: String, what: &'static str, name: String, expected: String, found: String },
+    #[error(transparent)]
+    CompilerDied(Box<CompilerDeath>),
+    #[error(transparent)]
+    NotAProgram(ProgramError),
     #[error(transparent)]
     Data(TensorError),
     #[error("the block at {ranges:?} of {ty} was given as {found}")]
@@ -138,6 +147,8 @@ impl RuntimeError {
             Problem::Sharding(_) | Problem::NoSuchPartition { .. } | Problem::NoRectangle { .. } => {
                 RuntimeErrorKind::Sharding
             }
+            Problem::CompilerDied(_) => RuntimeErrorKind::CompilerDied,
+            Problem::NotAProgram(_) => RuntimeErrorKind::NotAProgram,
             Problem::ArgumentCount { .. } | Problem::Arguments { .. } => RuntimeErrorKind::Argument,
             Problem::Data(_)
             | Problem::Block { .. }
@@ -158,6 +169,14 @@ impl RuntimeError {
             _ => None,
         }
     }
+
+    /// How the compiler ended and what it said, if that is the error.
+    pub fn compiler_death(&self) -> Option<&CompilerDeath> {
+        match &self.problem {
+            Problem::CompilerDied(death) => Some(death),
+            _ => None,
+        }
+    }
 }
 
 impl From<Problem> for RuntimeError {
@@ -175,6 +194,12 @@ impl From<PluginError> for RuntimeError {
 impl From<shardwright_pjrt::Error> for RuntimeError {
     fn from(error: shardwright_pjrt::Error) -> Self {
         Problem::Plugin(error).into()
+    }
+}
+
+impl From<ProgramError> for RuntimeError {
+    fn from(error: ProgramError) -> Self {
+        Problem::NotAProgram(error).into()
     }
 }
 

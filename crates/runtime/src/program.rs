@@ -7,6 +7,7 @@ use shardwright_pjrt::{Arg, Buffer, CompiledMemoryStats, Event, LoadedExecutable
 use shardwright_tensor::TensorType;
 
 use crate::array::{ShardedType, shard_type};
+use crate::compile::Compilation;
 use crate::error::{Misfit, Problem};
 use crate::{RuntimeError, ShardedArray};
 
@@ -14,6 +15,7 @@ use crate::{RuntimeError, ShardedArray};
 pub struct Program {
     name: Arc<str>,
     loaded: LoadedExecutable,
+    compilation: Compilation,
     mesh: Mesh,
     arguments: Vec<ProgramValue>,
     outputs: Vec<ProgramValue>,
@@ -69,6 +71,7 @@ impl Program {
     /// When the compiler stores an argument or an output in another way than its sharding says.
     pub(crate) fn new(
         loaded: LoadedExecutable,
+        compilation: Compilation,
         module: &ShardedModule,
         mesh: &Mesh,
     ) -> Result<Program, RuntimeError> {
@@ -95,6 +98,7 @@ impl Program {
         let program = Program {
             name: program.name.as_str().into(),
             loaded,
+            compilation,
             mesh: mesh.clone(),
             output_types: outputs.iter().zip(donors).map(output_type).collect(),
             argument_types,
@@ -143,6 +147,11 @@ impl Program {
     /// The name of the program.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How it was made: from the cache or anew, where, and in what time.
+    pub fn compilation(&self) -> &Compilation {
+        &self.compilation
     }
 
     /// The devices that it runs on.
