@@ -8,7 +8,7 @@
 use anyhow::Context;
 use shardwright::graph::Graph;
 use shardwright::hlo::{ArgumentKind, verify};
-use shardwright::mesh::{draw_mesh, draw_sharding};
+use shardwright::mesh::{DrawStyle, draw_mesh, draw_sharding};
 use shardwright::partition::{CollectiveSummary, PlanOptions, ShardedModule, ShardingPlan, WrapPolicy};
 use shardwright::runtime::{Argument, Runtime, RuntimeOptions, ShardedArray};
 use shardwright::tensor::{DType, HostArray, TensorType};
@@ -32,7 +32,7 @@ fn main() -> anyhow::Result<()> {
     let plan = ShardingPlan::new(&module, mesh.shape(), &PlanOptions::default())?;
     println!("the plan:\n{plan}\n");
     let sharding = &plan.arguments()[1].sharding;
-    println!("w on the devices:\n{}", draw_sharding(&mesh, sharding, &[OUT, IN])?);
+    println!("w on the devices:\n{}", draw_sharding(&mesh, sharding, &[OUT, IN], DrawStyle::Plain)?);
 
     let sharded = ShardedModule::from_plan(module, &plan, &WrapPolicy::default())?;
     println!("the program:\n{}", sharded.stablehlo_text());

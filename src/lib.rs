@@ -35,8 +35,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! This crate re-exports the workspace's crates under their short names and adds nothing to them; the `shardwright`
-//! command is built from the same parts.
+//! This crate re-exports the workspace's crates under their short names; the `shardwright` command is built from the
+//! same parts. All it adds is a [`global_mesh()`], for programs that are used to one.
 //!
 //! | module | what is in it |
 //! | --- | --- |
@@ -54,6 +54,9 @@
 
 #![forbid(unsafe_code)]
 
+mod global_mesh;
+
+pub use global_mesh::{NoGlobalMesh, global_mesh, require_global_mesh, set_global_mesh};
 pub use shardwright_checkpoint as checkpoint;
 pub use shardwright_data as data;
 pub use shardwright_graph as graph;

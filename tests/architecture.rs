@@ -8,8 +8,8 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 /// Crates in which a plan can be made on any machine.
 const PURE: [&str; 6] = ["mesh", "tensor", "hlo", "graph", "partition", "model"];
-/// Crates that call into native code.
-const UNSAFE: [&str; 2] = ["pjrt-sys", "pjrt"];
+/// Crates on either side of a C interface.
+const UNSAFE: [&str; 3] = ["pjrt-sys", "pjrt", "pjrt-fake"];
 /// Packages that no other depends on, where errors end and text is printed.
 const OUTERMOST: [&str; 2] = ["shardwright", "xtask"];
 const PREFIX: &str = "shardwright-";

@@ -1,6 +1,7 @@
 //! The command line as written: commands, flags, help, and one-line errors.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::Styles;
@@ -32,7 +33,25 @@ Environment:
   SHARDWRIGHT_PLUGIN     the plugin where --plugin is not given
   SHARDWRIGHT_CACHE_DIR  where plugins are kept [default: ~/.cache/shardwright, or in XDG_CACHE_HOME]
   SHARDWRIGHT_PYTHON     the Python whose pip downloads plugins [default: python3]
-  CPU_NUM_DEVICES        virtual devices of a CPU plugin where --cpu_devices is not given";
+  CPU_NUM_DEVICES        virtual devices of a CPU plugin where --cpu_devices is not given
+  PJRT_DEVICE            the kind of device, CPU or TPU [default: TPU where there is one, else CPU]
+  TPU_LIBRARY_PATH, PJRT_NAMES_AND_LIBRARY_PATHS, PJRT_PLUGIN_LIBRARY_PATH
+                         plugins, as other projects name them; `shardwright doctor` tells which
+                         one is used";
+
+const DOCTOR_ABOUT: &str = "\
+Tell what a run would work with here: the plugin and why it is the one, its devices, the cache, the machine and the \
+environment. Each fact is ok, a warning or a problem, with the next step. The plugin is loaded in a process of its own. \
+Nothing is downloaded or changed. Ends with 0 unless there is a problem, which ends it with 3.";
+
+const DOCTOR_JSON: &str = "\
+Keys of --json:
+  shardwright  the version of this program
+  healthy      whether there is no problem
+  plugin       name, path, chosen (by which rule), package, pjrt_api, stablehlo (oldest and
+               newest), xla, extensions, missing_functions, platform, devices (how many);
+               each null where it is not known
+  checks       a list of section, name, status (ok, warning, problem), text, next";
 
 const TRAIN_ABOUT: &str = "\
 Train a Llama-type causal language model, sharded over the devices of a PJRT plugin.
@@ -43,7 +62,7 @@ RUN.json in that file. A yes|no setting alone means yes.";
 
 /// Without clap's one-line description, which the text before the usage stands for; a long description would make clap
 /// spread every flag over three lines.
-const TRAIN_TEMPLATE: &str = "{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+const TEMPLATE: &str = "{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 const TRAIN_EXAMPLES: &str = "\
 Examples:
@@ -97,16 +116,34 @@ pub(super) struct GlobalArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Train a model
-    #[command(before_help = TRAIN_ABOUT, help_template = TRAIN_TEMPLATE)]
+    #[command(before_help = TRAIN_ABOUT, help_template = TEMPLATE)]
     #[command(after_help = format!("{TRAIN_EXAMPLES}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
     Train(TrainArgs),
     /// List the devices of the plugin
     Devices,
+    /// Tell what a run would work with here, and what stands in its way
+    #[command(before_help = DOCTOR_ABOUT, help_template = TEMPLATE)]
+    #[command(after_help = format!("{DOCTOR_JSON}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+    Doctor(DoctorArgs),
     /// List the plugins that are known by a name, fetch them, or check those that were fetched
     Plugins {
         #[command(subcommand)]
         action: Option<PluginsAction>,
     },
+}
+
+/// The flags of `doctor`.
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Write one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+    /// How long the plugin may take to load and to open its devices
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) timeout: u64,
+    /// Load this plugin and tell the parent process about it
+    #[arg(long, hide = true, value_name = "PATH")]
+    pub(super) probe: Option<PathBuf>,
 }
 
 /// What to do with plugins.
@@ -280,7 +317,7 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
         ErrorKind::UnknownArgument => Err(unknown_argument(&argument)),
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand);
-            let known = ["train", "devices", "plugins", "list", "fetch", "verify"];
+            let known = ["train", "devices", "doctor", "plugins", "list", "fetch", "verify"];
             let nearest = nearest(&given, &known).map(|name| format!("; did you mean {name}?"));
             let failure =
                 Failure::input(format!("command {given} is unknown{}", nearest.unwrap_or_default()));

@@ -39,6 +39,11 @@ pub(super) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Whether results may be coloured: somebody looks at them, and has not asked for none.
+pub(super) fn may_colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// A line of results, on stdout.
 ///
 /// A reader that has closed the pipe has seen enough, and the run's files do not depend on it; so a line that cannot

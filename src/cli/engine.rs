@@ -58,7 +58,7 @@ impl Engine {
     pub(super) fn devices(&self) -> Vec<String> {
         let device = |device: &shardwright_pjrt::Device| {
             let memory =
-                device.default_memory().map(|memory| format!(", memory {memory}")).unwrap_or_default();
+                device.default_memory().map(|m| format!(", memory {}", m.kind())).unwrap_or_default();
             labelled(&format!("{}", device.id()), format!("{}{memory}", device.kind()))
         };
         self.runtime.devices().map(device).collect()

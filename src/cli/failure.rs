@@ -78,6 +78,9 @@ impl From<PluginError> for Failure {
             PluginErrorKind::UnknownName | PluginErrorKind::NotFound => {
                 Some("`shardwright plugins` lists the plugins that are known by a name")
             }
+            PluginErrorKind::NoPluginForDevice | PluginErrorKind::NamesAndPaths => {
+                Some("`shardwright doctor` lists the variables that have an effect")
+            }
             PluginErrorKind::DigestMismatch => {
                 Some("`shardwright plugins verify` checks all plugins in the cache")
             }

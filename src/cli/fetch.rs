@@ -5,28 +5,45 @@ use std::ffi::OsString;
 use indicatif::{ProgressBar, ProgressStyle};
 use shardwright_partition::Bytes;
 use shardwright_runtime::plugins::{
-    self, Environment, FetchEvent, Network, PinnedPlugin, PinnedPlugins, ResolvedPlugin,
+    self, Discovery, Environment, FetchEvent, Network, PinnedPlugin, PinnedPlugins, PluginRequest,
+    ResolvedPlugin,
 };
 
 use super::args::GlobalArgs;
 use super::console::{self, Verbosity};
 use super::failure::Failure;
 
-/// The plugin that the flags, the environment or the default name.
+/// The plugin that the flags, the environment or the machine call for, to be loaded.
 pub(super) fn plugin(global: &GlobalArgs) -> Result<ResolvedPlugin, Failure> {
-    named_plugin(global.plugin.as_ref(), global)
+    let environment = Environment::from_process();
+    let found = find(global.plugin.as_ref(), &environment)?;
+    // Before it is fetched, for that takes a while.
+    plugins::check_before_loading(found.winner().library(), &environment)?;
+    if global.verbosity() == Verbosity::Verbose {
+        found.others().iter().for_each(|other| console::note(format!("not used: {other}")));
+    }
+    obtain(&found, global, &environment)
 }
 
-/// The plugin of this name or path, else the one of the environment or the default.
+/// The plugin of this name or path, else the one that would be loaded, which need not be possible on this machine.
 pub(super) fn named_plugin(name: Option<&OsString>, global: &GlobalArgs) -> Result<ResolvedPlugin, Failure> {
-    let request = plugins::PluginRequest {
-        plugin: name.cloned(),
-        network: if global.offline { Network::Offline } else { Network::Allowed },
-    };
+    let environment = Environment::from_process();
+    obtain(&find(name, &environment)?, global, &environment)
+}
+
+fn find(plugin: Option<&OsString>, environment: &Environment) -> Result<Discovery, Failure> {
+    let request = PluginRequest { plugin: plugin.cloned(), ..PluginRequest::default() };
+    Ok(plugins::discover(&request, PinnedPlugins::embedded(), environment)?)
+}
+
+fn obtain(
+    found: &Discovery,
+    global: &GlobalArgs,
+    environment: &Environment,
+) -> Result<ResolvedPlugin, Failure> {
+    let network = if global.offline { Network::Offline } else { Network::Allowed };
     let mut progress = FetchProgress::new(global.verbosity());
-    let pins = PinnedPlugins::embedded();
-    let resolved =
-        plugins::resolve(&request, pins, &Environment::from_process(), &mut |event| progress.event(event));
+    let resolved = found.obtain(network, environment, &mut |event| progress.event(event));
     progress.end();
     Ok(resolved?)
 }
@@ -66,6 +83,12 @@ impl FetchProgress {
     fn start(&mut self, pin: &PinnedPlugin) {
         let size = Bytes(pin.wheel_bytes);
         console::note(format!("fetching plugin {}: {} {}, {size}", pin.name, pin.package, pin.version));
+        if pin.is_proprietary() {
+            console::note(format!(
+                "note: you fetch it from its vendor, under its vendor's terms ({}); Shardwright does not distribute it",
+                pin.licence
+            ));
+        }
         self.sizes = Some((pin.wheel_bytes, pin.file_bytes));
         if console::is_watched() {
             self.bar = bar("download", pin.wheel_bytes);

@@ -13,6 +13,7 @@ mod args;
 mod config;
 mod console;
 mod devices;
+mod doctor;
 mod engine;
 mod failure;
 mod fetch;
@@ -43,6 +44,7 @@ pub(crate) fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Train(arguments) => train::run(&cli.global, arguments),
         Command::Devices => devices::run(&cli.global),
+        Command::Doctor(arguments) => doctor::run(&cli.global, arguments),
         Command::Plugins { action } => plugins::run(&cli.global, action.as_ref()),
     };
     match result {

@@ -40,6 +40,7 @@ fn list() -> Result<(), Failure> {
             _ => "not for this machine".to_owned(),
         };
         console::result(format!("{:width$}  {state}", ""));
+        console::result(format!("{:width$}  {}", "", pin.note));
     }
     Ok(())
 }

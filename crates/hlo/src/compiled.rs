@@ -9,7 +9,12 @@
 use std::fmt;
 
 use prost::Message;
+use shardwright_mesh::ReplicaGroups;
 use thiserror::Error;
+
+/// The name of the computations in which TPU compilers do a reduce-scatter in one step, written there as an all-reduce
+/// and a slice of it.
+const SCATTER_FUSION: &str = "all-reduce-scatter";
 
 /// An optimized program.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +32,8 @@ pub struct Collective {
     pub kind: CollectiveKind,
     /// Bytes of its result on one device.
     pub bytes: u64,
-    /// How many devices take part in one group, where the program lists groups.
-    pub group_size: Option<usize>,
+    /// Which devices take part together, where the program says so in a way that is known here.
+    pub groups: Option<ReplicaGroups>,
     /// Where in the model it comes from, as far as the compiler carried that along.
     pub op_name: String,
 }
@@ -71,9 +76,12 @@ impl CompiledProgram {
             }
             other => return Err(CompiledError { reason: format!("its format is {other}") }),
         };
-        let instructions = module.computations.iter().flat_map(|c| &c.instructions);
-        let collectives = instructions.filter_map(Collective::of).collect();
-        Ok(CompiledProgram { name: module.name, collectives })
+        let collectives = module.computations.iter().flat_map(|computation| {
+            let scatters = computation.name.starts_with(SCATTER_FUSION);
+            let collectives = computation.instructions.iter().filter_map(Collective::of);
+            collectives.map(move |collective| if scatters { collective.scattered() } else { collective })
+        });
+        Ok(CompiledProgram { name: module.name, collectives: collectives.collect() })
     }
 
     /// Number and result bytes of the collectives of one kind.
@@ -112,6 +120,11 @@ impl fmt::Display for CollectiveKind {
 }
 
 impl Collective {
+    /// How many devices take part in one group, where the program lists groups.
+    pub fn group_size(&self) -> Option<usize> {
+        self.groups.as_ref()?.group_size()
+    }
+
     fn of(instruction: &proto::Instruction) -> Option<Collective> {
         let opcode = &instruction.opcode;
         // The `-done` half of an asynchronous pair moves nothing of its own.
@@ -127,25 +140,31 @@ impl Collective {
             Some(shape) if with_operand && shape.tuple_shapes.len() > 1 => shape.tuple_shapes.get(1),
             shape => shape,
         };
-        let groups = &instruction.replica_groups;
-        let devices = instruction.device_list.as_ref();
-        let group_size = groups
-            .first()
-            .or_else(|| devices?.replica_groups.first())
-            .map(|group| group.replica_ids.len())
-            .or_else(|| usize::try_from(devices?.iota.as_ref()?.devices_per_group).ok());
         Some(Collective {
             kind,
             bytes: result.map_or(0, proto::Shape::bytes),
-            group_size,
+            groups: instruction.groups(),
             op_name: instruction.metadata.as_ref().map(|m| m.op_name.clone()).unwrap_or_default(),
         })
+    }
+}
+
+impl Collective {
+    /// The reduce-scatter that an all-reduce is whose result is cut at once, each device keeping its block.
+    fn scattered(self) -> Collective {
+        match (self.kind, self.group_size()) {
+            (CollectiveKind::AllReduce, Some(size @ 1..)) => {
+                Collective { kind: CollectiveKind::ReduceScatter, bytes: self.bytes / size as u64, ..self }
+            }
+            _ => self,
+        }
     }
 }
 
 /// The messages, each with only the fields that are read.
 mod proto {
     use prost::Message;
+    use shardwright_mesh::{AbstractMesh, AxisName, ReplicaGroups};
 
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct ModuleWithConfig {
@@ -163,6 +182,8 @@ mod proto {
 
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct Computation {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
         #[prost(message, repeated, tag = "2")]
         pub(super) instructions: Vec<Instruction>,
     }
@@ -179,6 +200,10 @@ mod proto {
         pub(super) replica_groups: Vec<ReplicaGroup>,
         #[prost(message, optional, tag = "87")]
         pub(super) device_list: Option<DeviceList>,
+        #[prost(message, optional, tag = "92")]
+        pub(super) iota_groups: Option<IotaGroups>,
+        #[prost(message, optional, tag = "93")]
+        pub(super) mesh_groups: Option<MeshGroups>,
     }
 
     #[derive(Clone, PartialEq, Message)]
@@ -213,8 +238,101 @@ mod proto {
 
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct IotaGroups {
+        #[prost(int64, tag = "1")]
+        pub(super) count: i64,
         #[prost(int64, tag = "2")]
         pub(super) devices_per_group: i64,
+        #[prost(int64, repeated, tag = "3")]
+        pub(super) reshape_dims: Vec<i64>,
+        #[prost(int32, repeated, tag = "4")]
+        pub(super) transpose: Vec<i32>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct MeshGroups {
+        #[prost(message, optional, tag = "1")]
+        pub(super) mesh: Option<Mesh>,
+        #[prost(message, repeated, tag = "2")]
+        pub(super) axes: Vec<AxisRef>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Mesh {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) axes: Vec<Axis>,
+        #[prost(int64, repeated, tag = "2")]
+        pub(super) device_ids: Vec<i64>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Axis {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(int64, tag = "2")]
+        pub(super) size: i64,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct AxisRef {
+        #[prost(int64, tag = "1")]
+        pub(super) index: i64,
+        #[prost(message, optional, tag = "2")]
+        pub(super) part: Option<SubAxis>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct SubAxis {
+        #[prost(int64, tag = "1")]
+        pub(super) pre_size: i64,
+        #[prost(int64, tag = "2")]
+        pub(super) size: i64,
+    }
+
+    fn sizes<N: Copy + TryInto<usize>>(numbers: &[N]) -> Option<Vec<usize>> {
+        numbers.iter().map(|&number| number.try_into().ok()).collect()
+    }
+
+    impl Instruction {
+        /// The groups, in whichever of its ways the compiler wrote them.
+        pub(super) fn groups(&self) -> Option<ReplicaGroups> {
+            let devices = self.device_list.as_ref();
+            let iota = self.iota_groups.as_ref().or_else(|| devices?.iota.as_ref());
+            match (&self.mesh_groups, iota) {
+                (Some(groups), _) => groups.read(),
+                (None, Some(groups)) => groups.read(),
+                (None, None) => {
+                    let lists = [Some(&self.replica_groups), devices.map(|list| &list.replica_groups)];
+                    let groups = lists.into_iter().flatten().find(|groups| !groups.is_empty())?;
+                    let groups =
+                        groups.iter().map(|group| sizes(&group.replica_ids)).collect::<Option<_>>()?;
+                    ReplicaGroups::list(groups).ok()
+                }
+            }
+        }
+    }
+
+    impl IotaGroups {
+        fn read(&self) -> Option<ReplicaGroups> {
+            let (dims, transpose) = (sizes(&self.reshape_dims)?, sizes(&self.transpose)?);
+            let [count, size] = [self.count, self.devices_per_group].map(usize::try_from);
+            ReplicaGroups::iota(count.ok()?, size.ok()?, &dims, &transpose).ok()
+        }
+    }
+
+    impl MeshGroups {
+        fn read(&self) -> Option<ReplicaGroups> {
+            let mesh = self.mesh.as_ref()?;
+            let axes = mesh.axes.iter().map(|axis| Some((axis.name.as_str(), axis.size.try_into().ok()?)));
+            let shape = AbstractMesh::new(axes.collect::<Option<Vec<(&str, usize)>>>()?).ok()?;
+            let device_ids = Some(sizes(&mesh.device_ids)?).filter(|ids| !ids.is_empty());
+            let reference = |axis: &AxisRef| {
+                let name = shape.axes().get(usize::try_from(axis.index).ok()?)?.0.clone();
+                let Some(part) = &axis.part else { return Some((name, None)) };
+                Some((name, Some((part.pre_size.try_into().ok()?, part.size.try_into().ok()?))))
+            };
+            let axes: Vec<(AxisName, _)> = self.axes.iter().map(reference).collect::<Option<_>>()?;
+            ReplicaGroups::along_axes(shape.clone(), device_ids, axes).ok()
+        }
     }
 
     impl Shape {
@@ -250,13 +368,20 @@ mod proto {
 
 #[cfg(test)]
 mod tests {
-    use super::proto::{Computation, Instruction, Module, ReplicaGroup, Shape};
+    use super::proto::{
+        Axis, AxisRef, Computation, DeviceList, Instruction, IotaGroups, Mesh, MeshGroups, Module,
+        ReplicaGroup, Shape, SubAxis,
+    };
     use super::*;
 
     const F32: i32 = 11;
     const BF16: i32 = 16;
 
     fn program(instructions: Vec<(&str, Shape)>) -> CompiledProgram {
+        program_in("main", instructions)
+    }
+
+    fn program_in(computation: &str, instructions: Vec<(&str, Shape)>) -> CompiledProgram {
         let instruction = |(opcode, shape): (&str, Shape)| Instruction {
             opcode: opcode.into(),
             shape: Some(shape),
@@ -264,7 +389,8 @@ mod tests {
             ..Default::default()
         };
         let instructions = instructions.into_iter().map(instruction).collect();
-        let module = Module { name: "m".into(), computations: vec![Computation { instructions }] };
+        let computation = Computation { name: computation.into(), instructions };
+        let module = Module { name: "m".into(), computations: vec![computation] };
         CompiledProgram::parse("hlo", &module.encode_to_vec()).unwrap()
     }
 
@@ -282,7 +408,70 @@ mod tests {
         assert_eq!(program.total(CollectiveKind::AllGather), (2, 128 + 128));
         assert_eq!(program.total(CollectiveKind::AllReduce), (2, 16 + 20));
         assert_eq!(program.total(CollectiveKind::ReduceScatter), (0, 0));
-        assert_eq!(program.collectives[0].group_size, Some(4));
+        assert_eq!(program.collectives[0].group_size(), Some(4));
+    }
+
+    #[test]
+    fn groups_are_read_however_they_are_written() {
+        let groups = |instruction: Instruction| {
+            let instruction = Instruction { opcode: "all-gather".into(), ..instruction };
+            let computation = Computation { name: String::new(), instructions: vec![instruction] };
+            let module = Module { name: "m".into(), computations: vec![computation] };
+            let program = CompiledProgram::parse("hlo", &module.encode_to_vec()).unwrap();
+            program.collectives[0].groups.as_ref().map(ReplicaGroups::to_string)
+        };
+        let group = |ids: &[i64]| ReplicaGroup { replica_ids: ids.to_vec() };
+        let iota = |devices_per_group| IotaGroups {
+            count: 4,
+            devices_per_group,
+            reshape_dims: vec![8, 2],
+            transpose: vec![1, 0],
+        };
+        let axis = |name: &str, size| Axis { name: name.into(), size };
+        let mesh = |device_ids| Mesh { axes: vec![axis("axis_0", 8), axis("axis_1", 2)], device_ids };
+        let over = |mesh, index, part| MeshGroups { mesh: Some(mesh), axes: vec![AxisRef { index, part }] };
+        let with_mesh = |groups| Instruction { mesh_groups: Some(groups), ..Instruction::default() };
+        let part = SubAxis { pre_size: 2, size: 2 };
+        let list = DeviceList { replica_groups: vec![group(&[1, 0])], iota: None };
+        let cases = [
+            Instruction { replica_groups: vec![group(&[0, 2]), group(&[1, 3])], ..Instruction::default() },
+            Instruction { device_list: Some(list), ..Instruction::default() },
+            Instruction { iota_groups: Some(iota(4)), ..Instruction::default() },
+            with_mesh(over(mesh(vec![]), 0, None)),
+            with_mesh(over(mesh((0..16).rev().collect()), 0, Some(part))),
+            Instruction::default(),
+            Instruction { iota_groups: Some(iota(5)), ..Instruction::default() },
+            with_mesh(over(mesh(vec![]), 2, None)),
+            with_mesh(over(mesh(vec![-1]), 0, None)),
+            with_mesh(over(Mesh { axes: vec![axis("x", i64::MAX)], device_ids: vec![] }, 0, None)),
+        ];
+        assert_eq!(
+            cases.map(groups).each_ref().map(Option::as_deref),
+            [
+                Some("{{0,2},{1,3}}"),
+                Some("{{1,0}}"),
+                Some("[4,4]<=[8,2]T(1,0)"),
+                Some("mesh['axis_0'=8,'axis_1'=2] {'axis_0'}"),
+                Some(
+                    "mesh['axis_0'=8,'axis_1'=2], device_ids=(15,14,13,12,11,10,9,8,7,6,5,4,3,2,1,0) \
+                     {'axis_0':(2)2}"
+                ),
+                None,
+                None,
+                None,
+                None,
+                None,
+            ]
+        );
+    }
+
+    #[test]
+    fn an_all_reduce_that_is_cut_at_once_is_a_reduce_scatter() {
+        let gradient = || vec![("all-reduce", Shape::array(F32, &[64, 4]))];
+        let fused = program_in("all-reduce-scatter.3", gradient());
+        assert_eq!(fused.total(CollectiveKind::ReduceScatter), (1, 64 * 4 * 4 / 4));
+        assert_eq!(fused.total(CollectiveKind::AllReduce), (0, 0));
+        assert_eq!(program_in("fused_computation", gradient()).total(CollectiveKind::ReduceScatter), (0, 0));
     }
 
     #[test]

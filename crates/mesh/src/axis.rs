@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::AbstractMesh;
+
 /// The name of a mesh axis. Cloning it is cheap.
 ///
 /// Any text converts to an `AxisName`; [`crate::AbstractMesh::new`] decides whether it may name an axis, and a
@@ -16,6 +18,11 @@ impl AxisName {
         &self.0
     }
 
+    /// The axis number that the name is, if it is one: `0`, `1`, … as a decimal without sign or leading zeros.
+    pub(crate) fn number(&self) -> Option<usize> {
+        self.0.parse().ok().filter(|number: &usize| number.to_string() == *self.0)
+    }
+
     /// Whether a mesh may have an axis of this name: all printed forms stay readable by their parsers.
     pub(crate) fn is_valid(&self) -> bool {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -27,6 +34,27 @@ impl fmt::Display for AxisName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
+}
+
+/// What to write instead of an axis that the mesh lacks.
+pub(crate) fn hint(axis: &AxisName, mesh: &AbstractMesh) -> String {
+    let n_axes = mesh.axes().len();
+    match nearest(axis.as_str(), mesh.axis_names()) {
+        _ if axis.number().is_some() && n_axes > 0 => format!("; its axes are numbered 0 to {}", n_axes - 1),
+        Some(name) => format!("; did you mean {name}?"),
+        None => String::new(),
+    }
+}
+
+/// The name most like `given`, unless none is like it.
+fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a AxisName>) -> Option<&'a AxisName> {
+    // Names of axes are short: half of one has to be right.
+    const ALIKE: f64 = 0.5;
+    let given = given.to_lowercase();
+    let likeness =
+        |name: &AxisName| strsim::normalized_damerau_levenshtein(&given, &name.as_str().to_lowercase());
+    let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) > ALIKE).then_some(best)
 }
 
 impl AsRef<str> for AxisName {
@@ -50,6 +78,13 @@ impl From<String> for AxisName {
 impl From<&String> for AxisName {
     fn from(name: &String) -> Self {
         Self(name.as_str().into())
+    }
+}
+
+/// The name of an axis that has none but its number.
+impl From<usize> for AxisName {
+    fn from(number: usize) -> Self {
+        number.to_string().into()
     }
 }
 

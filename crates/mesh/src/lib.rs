@@ -43,6 +43,28 @@
 //! divide evenly is cut into pieces of the rounded-up length, the last ones shorter or empty: 5 over 4
 //! devices is 2, 2, 1, 0.
 //!
+//! # Text
+//!
+//! What is printed is read back, and what is read is valid. Errors say where a text goes wrong.
+//!
+//! | form | looks like | of |
+//! | --- | --- | --- |
+//! | own | `data=2, fsdp=4`, `((data,fsdp), -)` | [`AbstractMesh`], [`PartitionSpec`] |
+//! | JSON, by serde | `{"mesh": {"data": 2, "fsdp": 4}, "spec": ["fsdp", null]}` | these, [`Mesh`], [`NamedSharding`] |
+//! | Shardy | `<["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>`, `<@mesh, [{"x"}, {}]>` | [`Mesh`], [`SdySharding`] |
+//! | HLO | `{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}` | [`HloSharding`] |
+//! | HLO, with axes | `{mesh['x'=2,'y'=4], [{'y'}, {}]}` | [`HloSharding`] |
+//! | HLO | `[2,4]<=[8]`, `{{0,1},{2,3}}`, `mesh['x'=2,'y'=4] {'y'}` | [`ReplicaGroups`] |
+//!
+//! Compilers number tiles, and name axes of meshes of their own. [`HloSharding::to_named`] and
+//! [`ReplicaGroups::axes_of`] find the axes of the program's mesh in that.
+//!
+//! # Where devices are
+//!
+//! Which device stands at which position of a mesh decides how far neighbours are apart. A [`PhysicalTopology`]
+//! says where devices are, and a [`Placement`] lays a mesh on it so that the axes that communicate most get the
+//! best connections. A [`HostView`] is the part of a mesh that one of several processes drives.
+//!
 //! # Example
 //!
 //! ```
@@ -54,20 +76,41 @@
 //! assert_eq!(sharding.shard_shape(&[10, 8])?, [3, 8]);
 //! assert_eq!(sharding.shard_ranges(3, &[10, 8]), [9..10, 0..8]);
 //! assert_eq!(sharding.sdy_text(), r#"<@mesh, [{"fsdp"}, {}]>"#);
-//! assert_eq!(sharding.hlo_text(), "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
+//! assert_eq!(sharding.hlo_sharding().to_string(), "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
+mod assign;
 mod axis;
+mod axis_ref;
+mod device_order;
 mod draw;
-mod hlo_text;
+mod draw_svg;
+mod draw_text;
+mod hlo_sharding;
+mod host;
+mod json;
 mod mesh;
+mod placement;
+mod replica_groups;
+mod sdy;
 mod sharding;
 mod spec;
+mod text;
+mod to_named;
+mod topology;
 
 pub use axis::AxisName;
-pub use draw::{draw_mesh, draw_sharding};
+pub use draw::{DrawStyle, draw_mesh, draw_sharding, svg_mesh, svg_sharding};
+pub use hlo_sharding::{HloSharding, MeshSharding, Subgroup, TileSharding};
+pub use host::{BatchRows, HostError, HostView};
 pub use mesh::{AbstractMesh, Mesh, MeshError};
+pub use placement::{Placement, PlacementError, SubAxis};
+pub use replica_groups::ReplicaGroups;
+pub use sdy::SdySharding;
 pub use sharding::{NamedSharding, Shard, ShardingError};
 pub use spec::{DimSharding, PartitionSpec, SpecParseError};
+pub use text::TextError;
+pub use to_named::AxesError;
+pub use topology::{PhysicalAxis, PhysicalDevice, PhysicalTopology, TopologyError, TorusPosition};

@@ -6,6 +6,12 @@ use std::sync::Arc;
 
 use crate::{AxisName, NamedSharding, PartitionSpec, Shard, ShardingError};
 
+/// More axes than this are a mistake, and would make looking them up slow.
+const MAX_AXES: usize = 256;
+
+/// How the mesh of no axes is written.
+const NO_AXES: &str = "[]";
+
 /// The compiler's view of a mesh: its axes, in order, and their sizes.
 ///
 /// Equal meshes give equal programs. A mesh of no axes is legal and has one device. Cloning is cheap.
@@ -18,7 +24,8 @@ pub struct AbstractMesh {
 /// The runtime's view of a mesh: an [`AbstractMesh`] and the device at each of its positions.
 ///
 /// The ids are in row-major order of the axes, and partition `p` of a program runs on `device_ids()[p]`:
-/// ids `[0, 2, 1, 3]` on `x=2, y=2` put devices 0 and 2 in the first row. Cloning is cheap.
+/// ids `[0, 2, 1, 3]` on `x=2, y=2` put devices 0 and 2 in the first row. Cloning is cheap. [`crate::Placement`]
+/// works out the order that suits the network between the devices.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mesh {
     shape: AbstractMesh,
@@ -57,6 +64,12 @@ pub enum MeshError {
         axis: AxisName,
         /// The size as it was written.
         size: String,
+    },
+    /// There are more axes than any machine has use for.
+    #[error("the mesh has more than {max} axes")]
+    TooManyAxes {
+        /// How many axes a mesh may have.
+        max: usize,
     },
     /// The mesh has more positions than a `usize` counts.
     #[error("the product of the axis sizes overflows at axis {axis} of size {size}")]
@@ -144,9 +157,13 @@ impl AbstractMesh {
     /// # Errors
     ///
     /// A name that is empty or has characters outside `A-Za-z0-9_-.`, a name used twice, a size of zero,
-    /// or a product of sizes that overflows.
+    /// a product of sizes that overflows, or more than 256 axes.
     pub fn new<N: Into<AxisName>>(axes: impl IntoIterator<Item = (N, usize)>) -> Result<Self, MeshError> {
-        let axes: Arc<[_]> = axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
+        let axes = axes.into_iter().take(MAX_AXES + 1).map(|(name, size)| (name.into(), size));
+        let axes: Arc<[_]> = axes.collect();
+        if axes.len() > MAX_AXES {
+            return Err(MeshError::TooManyAxes { max: MAX_AXES });
+        }
         let mut product = 1_usize;
         for (idx, (axis, size)) in axes.iter().enumerate() {
             let (axis, size) = (axis.clone(), *size);
@@ -164,7 +181,17 @@ impl AbstractMesh {
         Ok(Self { axes })
     }
 
-    /// Reads `fsdp=8` or `data=2,fsdp=4`; blanks around the parts are ignored. Reads what `Display` prints.
+    /// A mesh whose axes are called by their numbers: sizes 4 and 2 make `0=4, 1=2`.
+    ///
+    /// # Errors
+    ///
+    /// A size of zero, or a product of sizes that overflows.
+    pub fn unnamed(sizes: impl IntoIterator<Item = usize>) -> Result<Self, MeshError> {
+        Self::new(sizes.into_iter().enumerate())
+    }
+
+    /// Reads `fsdp=8` or `data=2,fsdp=4`; blanks around the parts are ignored. The mesh of no axes is
+    /// `[]`. Reads what `Display` prints.
     ///
     /// # Errors
     ///
@@ -224,15 +251,15 @@ impl AbstractMesh {
         self.axes.iter().map(|(_, size)| size).product()
     }
 
-    /// The mesh as a Shardy attribute body: `<["data"=2, "fsdp"=4]>`.
-    pub fn sdy_text(&self) -> String {
-        let axes: Vec<_> = self.axes.iter().map(|(name, size)| format!("\"{name}\"={size}")).collect();
-        format!("<[{}]>", axes.join(", "))
+    /// The position of the axis called `name`, if there is one.
+    pub fn axis_index(&self, name: &str) -> Option<usize> {
+        self.axes.iter().position(|(axis, _)| axis.as_str() == name)
     }
 
-    /// The position of the axis called `name`.
-    pub(crate) fn axis_index(&self, name: &str) -> Option<usize> {
-        self.axes.iter().position(|(axis, _)| axis.as_str() == name)
+    /// The position of the axis that a spec calls `axis`: by its name, or if no axis has it, by its number.
+    pub(crate) fn resolve(&self, axis: &AxisName) -> Option<usize> {
+        let by_number = || axis.number().filter(|&number| number < self.axes.len());
+        self.axis_index(axis.as_str()).or_else(by_number)
     }
 
     /// How far apart, in partitions, neighbours along an axis are.
@@ -282,6 +309,11 @@ impl Mesh {
         &self.device_ids
     }
 
+    /// Whether the devices are 0, 1, 2, … in order.
+    pub fn is_iota(&self) -> bool {
+        self.device_ids.iter().copied().eq(0..self.device_ids.len())
+    }
+
     /// The sharding of an array over this mesh: [`NamedSharding::new`] on [`Mesh::shape`].
     ///
     /// # Errors
@@ -320,6 +352,9 @@ fn parse_axes(text: &str) -> Result<Vec<(AxisName, Option<usize>)>, MeshError> {
             Err(_) => Err(MeshError::InvalidSize { axis, size: size.into() }),
         }
     };
+    if text.trim() == NO_AXES {
+        return Ok(Vec::new());
+    }
     text.split(',').map(parse_axis).collect()
 }
 
@@ -340,6 +375,9 @@ fn rest_size(
 
 impl fmt::Display for AbstractMesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.axes.is_empty() {
+            return f.write_str(NO_AXES);
+        }
         for (idx, (name, size)) in self.axes.iter().enumerate() {
             let separator = if idx == 0 { "" } else { ", " };
             write!(f, "{separator}{name}={size}")?;
@@ -427,7 +465,14 @@ mod tests {
 
     #[test]
     fn a_mesh_of_no_axes_has_one_device() {
-        expect!["  (1 in all)  <[]>"].assert_eq(&show(AbstractMesh::new::<&str>([])));
+        expect!["[]  (1 in all)  <[]>"].assert_eq(&show(AbstractMesh::new::<&str>([])));
+        check_parse(
+            &[" [] ", "[x=2]"],
+            expect![[r#"
+                " [] ": []  (1 in all)  <[]>
+                "[x=2]": error: axis [x has size 2]; a size is at least 1, or -1 for the one axis that takes the rest
+            "#]],
+        );
     }
 
     #[test]
@@ -490,6 +535,8 @@ mod tests {
         let mesh = AbstractMesh::new([("x", 4), ("y", 2)]).unwrap();
         assert_eq!(mesh.axis_size("y"), Some(2));
         assert_eq!(mesh.axis_size("z"), None);
+        assert_eq!(mesh.axis_index("y"), Some(1));
+        assert_eq!(AbstractMesh::unnamed([4, 2]).unwrap().axis_index("y"), None);
         assert_eq!(mesh.axis_names().map(AxisName::as_str).collect::<Vec<_>>(), ["x", "y"]);
         assert_eq!(Mesh::iota(mesh).device_ids(), [0, 1, 2, 3, 4, 5, 6, 7]);
     }

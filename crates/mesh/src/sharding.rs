@@ -11,6 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::axis::hint;
 use crate::{AbstractMesh, AxisName, Mesh, PartitionSpec};
 
 /// How an array is laid out over a mesh: a [`PartitionSpec`] whose axes are all there, each used once.
@@ -45,7 +46,10 @@ pub struct Shard {
 #[non_exhaustive]
 pub enum ShardingError {
     /// The spec names an axis that the mesh lacks.
-    #[error("spec {spec} splits dim {dim} over axis {axis}, which mesh {mesh} does not have")]
+    #[error(
+        "spec {spec} splits dim {dim} over axis {axis}, which mesh {mesh} does not have{}",
+        hint(axis, mesh)
+    )]
     UnknownAxis {
         /// The spec.
         spec: PartitionSpec,
@@ -98,7 +102,8 @@ pub enum ShardingError {
 }
 
 impl NamedSharding {
-    /// The sharding that splits an array over `mesh` as `spec` says.
+    /// The sharding that splits an array over `mesh` as `spec` says. An axis that the spec gives by its number
+    /// is called by its name from here on: `(0, -)` and `(data, -)` make one sharding.
     ///
     /// # Errors
     ///
@@ -109,7 +114,7 @@ impl NamedSharding {
         let mut tile_axes = vec![Vec::new(); spec.rank()];
         for (dim, entry) in spec.dims().iter().enumerate() {
             for axis in &entry.axes {
-                let Some(axis_idx) = mesh.axis_index(axis.as_str()) else {
+                let Some(axis_idx) = mesh.resolve(axis) else {
                     let (axis, mesh) = (axis.clone(), mesh.clone());
                     return Err(ShardingError::UnknownAxis { spec, dim, axis, mesh });
                 };
@@ -121,6 +126,8 @@ impl NamedSharding {
             }
         }
         let replica_axes = (0..used_by.len()).filter(|&axis_idx| used_by[axis_idx].is_none()).collect();
+        let name = |&axis_idx: &usize| mesh.axes()[axis_idx].0.clone();
+        let spec = PartitionSpec::new(tile_axes.iter().map(|axes| axes.iter().map(name).collect::<Vec<_>>()));
         Ok(Self(Arc::new(Layout { mesh: mesh.clone(), spec, tile_axes, replica_axes })))
     }
 
@@ -225,6 +232,16 @@ impl NamedSharding {
         padding.ok_or_else(|| ShardingError::TooLarge { shape: shape.to_vec() })
     }
 
+    /// The bytes of padding that the shards of one copy of the array store together.
+    ///
+    /// # Errors
+    ///
+    /// The spec is for another rank, or the bytes are more than a `usize` counts.
+    pub fn padding_bytes(&self, shape: &[usize], bytes_per_element: usize) -> Result<usize, ShardingError> {
+        let bytes = self.padding_elements(shape)?.checked_mul(bytes_per_element);
+        bytes.ok_or_else(|| ShardingError::TooLarge { shape: shape.to_vec() })
+    }
+
     /// The bytes each device stores of an array of this global shape, padding included.
     ///
     /// # Errors
@@ -238,16 +255,6 @@ impl NamedSharding {
         let mut factors = self.shard_shape(shape)?;
         factors.push(bytes_per_element);
         checked_product(&factors).ok_or_else(|| ShardingError::TooLarge { shape: shape.to_vec() })
-    }
-
-    /// The sharding as a Shardy attribute body, `<@mesh, [{"data", "fsdp"}, {}]>`, for a mesh that the module
-    /// calls `@mesh`. All dims are closed: propagation does not split them further.
-    pub fn sdy_text(&self) -> String {
-        let dim_text = |axes: &Vec<usize>| {
-            let axes: Vec<_> = axes.iter().map(|&idx| format!("\"{}\"", self.0.mesh.axes()[idx].0)).collect();
-            format!("{{{}}}", axes.join(", "))
-        };
-        format!("<@mesh, [{}]>", self.0.tile_axes.iter().map(dim_text).collect::<Vec<_>>().join(", "))
     }
 
     /// Checks that the devices of `mesh` are arranged as this sharding expects.
@@ -413,19 +420,9 @@ mod tests {
         let sharding = sharding("data=2, fsdp=4", "(fsdp, -)").unwrap();
         assert_eq!(sharding.bytes_per_device(&[10, 8], 4), Ok(3 * 8 * 4));
         assert_eq!(sharding.padding_elements(&[10, 8]), Ok(2 * 8));
+        assert_eq!(sharding.padding_bytes(&[10, 8], 4), Ok(2 * 8 * 4));
         assert_eq!(sharding.bytes_per_device(&[usize::MAX, 0], 4), Ok(0));
         assert_eq!(sharding.padding_elements(&[usize::MAX, 0]), Ok(0));
-    }
-
-    #[test]
-    fn shardings_are_printed_for_shardy() {
-        let print = |spec| sharding("data=2, fsdp=4", spec).unwrap().sdy_text() + "\n";
-        expect![[r#"
-            <@mesh, []>
-            <@mesh, [{}, {"fsdp"}]>
-            <@mesh, [{"data", "fsdp"}, {}]>
-        "#]]
-        .assert_eq(&["()", "(-, fsdp)", "((data,fsdp), -)"].map(print).concat());
     }
 
     #[test]
@@ -433,6 +430,22 @@ mod tests {
         check_error(
             sharding("data=2, fsdp=4", "(-, mdl)"),
             expect!["spec (-, mdl) splits dim 1 over axis mdl, which mesh data=2, fsdp=4 does not have"],
+        );
+        check_error(
+            sharding("data=2, model=4", "(-, mdl)"),
+            expect![
+                "spec (-, mdl) splits dim 1 over axis mdl, which mesh data=2, model=4 does not have; did you mean model?"
+            ],
+        );
+        check_error(
+            sharding("data=2, model=4", "(2)"),
+            expect![
+                "spec (2) splits dim 0 over axis 2, which mesh data=2, model=4 does not have; its axes are numbered 0 to 1"
+            ],
+        );
+        check_error(
+            sharding("data=2, model=4", "(0, data)"),
+            expect!["spec (0, data) uses axis data for dim 0 and again for dim 1; an axis can split once"],
         );
         check_error(
             sharding("data=2, fsdp=4", "(fsdp, (data,fsdp))"),
@@ -462,6 +475,21 @@ mod tests {
             mesh.device_shards(&fsdp, &[8, 8]),
             expect!["the sharding is over mesh fsdp=4, but the devices are arranged as fsdp=2, tensor=2"],
         );
+    }
+
+    #[test]
+    fn axes_are_given_by_name_or_number() {
+        let same = |mesh, [by_number, by_name]: [&str; 2]| {
+            let (by_number, by_name) = (sharding(mesh, by_number), sharding(mesh, by_name));
+            assert_eq!(by_number.unwrap(), by_name.unwrap());
+        };
+        same("data=2, fsdp=4", ["(0, -)", "(data, -)"]);
+        same("data=2, fsdp=4", ["((1,data), -)", "((fsdp,data), -)"]);
+        // A name goes before a number.
+        assert_eq!(sharding("1=2, 0=4", "(0)").unwrap().shards_per_dim(), [4]);
+        let unnamed = AbstractMesh::unnamed([4, 2]).unwrap();
+        let by_number = NamedSharding::new(&unnamed, PartitionSpec::new([vec![1], vec![]])).unwrap();
+        assert_eq!(by_number.to_string(), "(1, -) on 0=4, 1=2");
     }
 
     #[test]

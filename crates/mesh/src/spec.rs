@@ -9,6 +9,9 @@
 //!       | "(" axis { "," axis } ")"        split over several, major to minor
 //! ```
 //!
+//! An axis is given by its name or, where the mesh has no axis of that name, by its number: `(0, -)` on the mesh
+//! `data=2, fsdp=4` is `(data, -)`. Numbers count from 0, never from the end.
+//!
 //! So `(fsdp, -)` splits the rows of a matrix, `((data,fsdp), -)` splits them further, `(-, -)` leaves the
 //! matrix whole and `()` is the spec of a scalar.
 
@@ -43,7 +46,9 @@ pub enum SpecParseError {
         text: String,
     },
     /// An entry is neither `-`, an axis nor a group of axes.
-    #[error("spec {text:?}: the entry for dim {dim} is {entry:?}, which is not -, an axis or (axis,axis)")]
+    #[error(
+        "spec {text:?}: the entry for dim {dim} is {entry:?}, which is not -, an axis, an axis number or (axis,axis)"
+    )]
     InvalidEntry {
         /// The whole text.
         text: String,
@@ -209,7 +214,19 @@ mod tests {
     #[test]
     fn bad_spec_text_names_the_dim() {
         check(
-            &["", "fsdp, -", "(fsdp", "((a,b)", "(a)(b)", "(a))", "((a,(b)), -)", "(-, ())", "(a,)", "(a b)"],
+            &[
+                "",
+                "fsdp, -",
+                "(fsdp",
+                "((a,b)",
+                "(a)(b)",
+                "(a))",
+                "((a,(b)), -)",
+                "(-, ())",
+                "(a,)",
+                "(a b)",
+                "(-1, -)",
+            ],
             expect![[r#"
                 error: spec "" has unbalanced parentheses; a spec is written like (fsdp, -) or ((data,fsdp), -)
                 error: spec "fsdp, -" has unbalanced parentheses; a spec is written like (fsdp, -) or ((data,fsdp), -)
@@ -217,10 +234,11 @@ mod tests {
                 error: spec "((a,b)" has unbalanced parentheses; a spec is written like (fsdp, -) or ((data,fsdp), -)
                 error: spec "(a)(b)" has unbalanced parentheses; a spec is written like (fsdp, -) or ((data,fsdp), -)
                 error: spec "(a))" has unbalanced parentheses; a spec is written like (fsdp, -) or ((data,fsdp), -)
-                error: spec "((a,(b)), -)": the entry for dim 0 is "(a,(b))", which is not -, an axis or (axis,axis)
-                error: spec "(-, ())": the entry for dim 1 is "()", which is not -, an axis or (axis,axis)
-                error: spec "(a,)": the entry for dim 1 is "", which is not -, an axis or (axis,axis)
-                error: spec "(a b)": the entry for dim 0 is "a b", which is not -, an axis or (axis,axis)
+                error: spec "((a,(b)), -)": the entry for dim 0 is "(a,(b))", which is not -, an axis, an axis number or (axis,axis)
+                error: spec "(-, ())": the entry for dim 1 is "()", which is not -, an axis, an axis number or (axis,axis)
+                error: spec "(a,)": the entry for dim 1 is "", which is not -, an axis, an axis number or (axis,axis)
+                error: spec "(a b)": the entry for dim 0 is "a b", which is not -, an axis, an axis number or (axis,axis)
+                error: spec "(-1, -)": the entry for dim 0 is "-1", which is not -, an axis, an axis number or (axis,axis)
             "#]],
         );
     }

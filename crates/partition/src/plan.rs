@@ -225,7 +225,7 @@ impl PlannedArgument {
         let sharding = NamedSharding::new(mesh, spec).map_err(wrong)?;
         let width = ty.dtype.size();
         let bytes_per_device = sharding.bytes_per_device(ty.dims(), width).map_err(wrong)?;
-        let padding_bytes = sharding.padding_elements(ty.dims()).map_err(wrong)? * width;
+        let padding_bytes = sharding.padding_bytes(ty.dims(), width).map_err(wrong)?;
         let (name, ty) = (name.to_owned(), ty.clone());
         Ok(PlannedArgument { name, ty, kind, sharding, bytes_per_device, padding_bytes })
     }

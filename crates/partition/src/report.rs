@@ -74,8 +74,7 @@ mod tests {
 
     #[test]
     fn collectives_are_summed_by_kind() {
-        let collective =
-            |kind, bytes| Collective { kind, bytes, group_size: Some(8), op_name: String::new() };
+        let collective = |kind, bytes| Collective { kind, bytes, groups: None, op_name: String::new() };
         let gathers = [1 << 20, 1 << 19].map(|bytes| collective(CollectiveKind::AllGather, bytes));
         let reduce = collective(CollectiveKind::AllReduce, 4);
         let program = CompiledProgram {

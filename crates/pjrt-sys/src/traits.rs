@@ -24,6 +24,9 @@ pub unsafe trait Args: Struct {
     /// The function's name.
     const FUNCTION: &'static str;
 
+    /// Where the function stands in the table, in bytes.
+    const OFFSET: usize;
+
     /// The function, where the plugin has it: the table of an older plugin ends earlier, and entries can be
     /// null.
     ///
@@ -63,10 +66,20 @@ macro_rules! structs {
 }
 
 macro_rules! functions {
-    ($($name:ident($args:ident),)*) => {$(
+    ($($name:ident($args:ident),)*) => {
+        /// The functions of [`PJRT_Api`] in the order of the header, each with its offset in bytes.
+        pub const FUNCTIONS: &[(&str, usize)] = &[
+            // These two return no error, so they have no `Args`.
+            ("PJRT_Error_Destroy", ::std::mem::offset_of!(PJRT_Api, PJRT_Error_Destroy)),
+            ("PJRT_Error_Message", ::std::mem::offset_of!(PJRT_Api, PJRT_Error_Message)),
+            $((stringify!($name), ::std::mem::offset_of!(PJRT_Api, $name)),)*
+        ];
+
+        $(
         // SAFETY: `entry!` compares with the size that the plugin states.
         unsafe impl $crate::Args for $args {
             const FUNCTION: &'static str = stringify!($name);
+            const OFFSET: usize = ::std::mem::offset_of!(PJRT_Api, $name);
 
             unsafe fn function(
                 api: *const PJRT_Api,
@@ -75,5 +88,6 @@ macro_rules! functions {
                 unsafe { $crate::entry!(api, $name) }
             }
         }
-    )*};
+        )*
+    };
 }

@@ -1,14 +1,12 @@
-use std::ffi::c_void;
 use std::fmt;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
 use shardwright_tensor::{HostArray, TensorType};
 
-use crate::api::{Api, Handle};
-use crate::error::{Error, ErrorKind};
-use crate::{Client, Device, Event, types};
+use crate::api::{Handle, slice};
+use crate::error::{Error, ErrorKind, if_implemented};
+use crate::{Client, Device, Event, Memory, Place};
 
 /// An array in the memory of one device.
 ///
@@ -33,99 +31,9 @@ pub struct PendingHostCopy {
     event: Event,
 }
 
-impl Client {
-    /// Copies an array to a device. The array can be changed or dropped as soon as this returns.
-    pub fn buffer_from_host(&self, array: &HostArray, device: &Device) -> Result<Buffer, Error> {
-        // The plugin lets go of the memory before it returns.
-        let semantics = sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
-        // SAFETY: the array is borrowed, hence neither changed nor freed, for longer than that.
-        let (buffer, _done) = unsafe { self.buffer_from_memory(array, device, semantics)? };
-        Ok(buffer)
-    }
-
-    /// Copies an array to a device without waiting for the copy; the array is let go of when that is done.
-    pub fn buffer_from_shared(&self, array: Arc<HostArray>, device: &Device) -> Result<Buffer, Error> {
-        let semantics = sys::PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
-        // SAFETY: nobody can change an array behind an `Arc`, and this one is held until the event, which the
-        // plugin triggers when it is done with the memory, or for ever if it has given no event.
-        let result = unsafe { self.buffer_from_memory(&array, device, semantics) };
-        let (buffer, done) = result.inspect_err(|error| {
-            if error.kind() == ErrorKind::BrokenContract {
-                std::mem::forget(Arc::clone(&array));
-            }
-        })?;
-        let event = done.raw();
-        let held = Box::into_raw(Box::new(Held { api: self.api(), _done: done, _array: array }));
-        let args = sys::PJRT_Event_OnReady_Args {
-            event,
-            callback: Some(release),
-            user_arg: held.cast(),
-            ..Struct::new()
-        };
-        // SAFETY: the event is alive until the callback, which is called once, destroys it; should the plugin
-        // refuse the callback, event and array are leaked.
-        unsafe { self.api().call(args)? };
-        Ok(buffer)
-    }
-
-    /// # Safety
-    ///
-    /// The array is neither changed nor freed before the plugin is done with it, as `semantics` says.
-    unsafe fn buffer_from_memory(
-        &self,
-        array: &HostArray,
-        device: &Device,
-        semantics: sys::PJRT_HostBufferSemantics,
-    ) -> Result<(Buffer, Handle<sys::PJRT_Event>), Error> {
-        const FUNCTION: &str = sys::PJRT_Client_BufferFromHostBuffer_Args::FUNCTION;
-        let Some(device_index) = self.index_of(device.raw()).filter(|_| device.is_addressable()) else {
-            let message = format!("{device} is not an addressable device of this client");
-            return Err(Error::refused("copy to device", message));
-        };
-        let dims = types::raw_dims(array.ty());
-        let args = sys::PJRT_Client_BufferFromHostBuffer_Args {
-            client: self.raw(),
-            data: array.bytes().as_ptr().cast(),
-            type_: types::to_raw(array.dtype()),
-            dims: dims.as_ptr(),
-            num_dims: dims.len(),
-            host_buffer_semantics: semantics,
-            device: device.raw(),
-            ..Struct::new()
-        };
-        // SAFETY: the data fill the shape and are row-major, which no strides mean; they are valid for long
-        // enough by the caller's contract. Client and device are alive, and `dims` is during the call.
-        let args = unsafe { self.api().call(args)? };
-        // SAFETY: the caller owns both objects.
-        unsafe {
-            let buffer = Handle::new(self.api(), args.buffer, FUNCTION);
-            let done = Handle::new(self.api(), args.done_with_host_buffer, FUNCTION);
-            let ty = Arc::new(array.ty().clone());
-            Ok((Buffer { handle: buffer?, ty, device: device_index, client: self.clone() }, done?))
-        }
-    }
-}
-
-/// Host memory in use by a transfer. There is no client in it: a callback must not be what destroys a client.
-struct Held {
-    api: Api,
-    _done: Handle<sys::PJRT_Event>,
-    _array: Arc<HostArray>,
-}
-
-/// Lets go of host memory after a transfer; whether that went well, the buffer tells.
-unsafe extern "C" fn release(error: *mut sys::PJRT_Error, held: *mut c_void) {
-    // SAFETY: `held` comes from `Box::into_raw`, and the plugin calls this once.
-    let held = unsafe { Box::from_raw(held.cast::<Held>()) };
-    if let Some(error) = NonNull::new(error) {
-        // SAFETY: the callback owns the error.
-        drop(unsafe { held.api.take_error(sys::PJRT_Event_OnReady_Args::FUNCTION, error) });
-    }
-}
-
 impl Buffer {
-    /// An output of a program.
-    pub(crate) fn output(
+    /// The buffer behind `handle`, which is on the client's device at `device`.
+    pub(crate) fn new(
         handle: Handle<sys::PJRT_Buffer>,
         ty: Arc<TensorType>,
         device: usize,
@@ -156,6 +64,15 @@ impl Buffer {
         &self.client.devices()[self.device]
     }
 
+    /// The memory that the buffer lies in, where the plugin knows memories.
+    pub fn memory(&self) -> Result<Option<&Memory>, Error> {
+        let args = sys::PJRT_Buffer_Memory_Args { buffer: self.handle.raw(), ..Struct::new() };
+        // SAFETY: the buffer is alive.
+        let args = if_implemented(unsafe { self.handle.api().call(args) })?;
+        let of_device = self.device().memories();
+        Ok(args.and_then(|args| of_device.iter().find(|memory| memory.raw() == args.memory)))
+    }
+
     /// The client that the buffer belongs to.
     pub fn client(&self) -> &Client {
         &self.client
@@ -169,6 +86,89 @@ impl Buffer {
     /// Starts to copy the contents, row-major, and does not wait.
     pub fn copy_to_host_async(&self) -> Result<PendingHostCopy, Error> {
         let mut host = HostArray::zeros(self.ty().clone());
+        // SAFETY: the memory stays until the event: see `PendingHostCopy` and below.
+        match unsafe { self.start_copy_to(host.bytes_mut()) } {
+            Ok(event) => Ok(PendingHostCopy { host: Some(host), event }),
+            Err(error) => {
+                if error.kind() == ErrorKind::BrokenContract {
+                    // Nothing tells when the memory is no longer written to.
+                    std::mem::forget(host);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for the contents and copies them, row-major, over those of `target`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`] when `target` is of another type.
+    pub fn copy_into(&self, target: &mut HostArray) -> Result<(), Error> {
+        if target.ty() != self.ty() {
+            let message = format!("the buffer is {}, the target {}", self.ty(), target.ty());
+            return Err(Error::refused("copy to host", message));
+        }
+        self.copy_into_bytes(target.bytes_mut())
+    }
+
+    /// Waits for the contents and copies them, row-major and in the byte order of this machine, over `target`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`] when `target` is not as long as the array.
+    pub fn copy_into_bytes(&self, target: &mut [u8]) -> Result<(), Error> {
+        let (expected, found) = (self.ty().byte_count(), target.len());
+        if expected != found {
+            let message = format!("{} takes {expected} bytes, the target has {found}", self.ty());
+            return Err(Error::refused("copy to host", message));
+        }
+        // A plugin that cannot wait says so here, before it is given memory that is only borrowed.
+        self.ready()?.wait()?;
+        // SAFETY: the target is borrowed until the event.
+        unsafe { self.start_copy_to(target)? }.wait()
+    }
+
+    /// Waits for the contents and copies the part that begins at byte `offset` of the row-major array over `target`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`] when the part does not lie inside the array, [`ErrorKind::Unsupported`] when the device
+    /// does not store the array row by row.
+    pub fn copy_part_into(&self, offset: usize, target: &mut [u8]) -> Result<(), Error> {
+        const WHAT: &str = "copy a part to host";
+        let (len, size) = (target.len(), self.ty().byte_count());
+        if offset.checked_add(len).is_none_or(|end| end > size) {
+            let message = format!("{len} bytes at byte {offset} are not inside {}, {size} bytes", self.ty());
+            return Err(Error::refused(WHAT, message));
+        }
+        self.check_row_major(WHAT)?;
+        // As in `copy_into_bytes`.
+        self.ready()?.wait()?;
+        let args = sys::PJRT_Buffer_CopyRawToHost_Args {
+            buffer: self.handle.raw(),
+            dst: target.as_mut_ptr().cast(),
+            // Both fit: they are inside an array.
+            offset: offset as i64,
+            transfer_size: len as i64,
+            ..Struct::new()
+        };
+        // SAFETY: the buffer is alive, the part is inside it, and the target is borrowed until the event, which the
+        // caller owns.
+        let event = unsafe {
+            let args = self.handle.api().call(args)?;
+            Event::new(&self.client, args.event, sys::PJRT_Buffer_CopyRawToHost_Args::FUNCTION)?
+        };
+        event.wait()
+    }
+
+    /// Starts to copy the contents, row-major.
+    ///
+    /// # Safety
+    ///
+    /// `target` stays, and nobody else uses it, until the event, or for ever after an error of kind
+    /// [`ErrorKind::BrokenContract`].
+    unsafe fn start_copy_to(&self, target: &mut [u8]) -> Result<Event, Error> {
         // Devices may keep arrays in another order, which is what would be copied if nothing were said.
         let minor_to_major: Vec<i64> = (0..self.ty().rank() as i64).rev().collect();
         let mut layout = sys::PJRT_Buffer_MemoryLayout {
@@ -180,26 +180,63 @@ impl Buffer {
             minor_to_major_size: minor_to_major.len(),
             ..Struct::new()
         };
-        let bytes = host.bytes_mut();
         let args = sys::PJRT_Buffer_ToHostBuffer_Args {
             src: self.handle.raw(),
             host_layout: &mut layout,
-            dst: bytes.as_mut_ptr().cast(),
-            dst_size: bytes.len(),
+            dst: target.as_mut_ptr().cast(),
+            dst_size: target.len(),
             ..Struct::new()
         };
         // SAFETY: the buffer is alive, the layout is during the call, and the plugin writes no more than
-        // `dst_size` bytes, into memory that stays until the event: see `PendingHostCopy` and below.
-        let args = unsafe { self.handle.api().call(args)? };
-        // SAFETY: the caller owns the event.
-        match unsafe { Event::new(&self.client, args.event, sys::PJRT_Buffer_ToHostBuffer_Args::FUNCTION) } {
-            Ok(event) => Ok(PendingHostCopy { host: Some(host), event }),
-            Err(error) => {
-                // Nothing tells when the memory is no longer written to.
-                std::mem::forget(host);
-                Err(error)
-            }
+        // `dst_size` bytes, into memory that stays until the event, by the caller's contract. The event is ours.
+        unsafe {
+            let args = self.handle.api().call(args)?;
+            Event::new(&self.client, args.event, sys::PJRT_Buffer_ToHostBuffer_Args::FUNCTION)
         }
+    }
+
+    /// Copies the buffer to another place of its client, and does not wait for the copy.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`] when the place is not one of this client's.
+    pub fn copy_to<'p>(&self, place: impl Into<Place<'p>>) -> Result<Buffer, Error> {
+        let (api, buffer) = (self.handle.api(), self.handle.raw());
+        let place = self.client.raw_place(place.into(), "copy to device")?;
+        // SAFETY: buffer and place are alive and of one client, and the caller owns the new buffer.
+        let handle = unsafe {
+            if place.memory.is_null() {
+                let dst_device = place.device;
+                let args =
+                    api.call(sys::PJRT_Buffer_CopyToDevice_Args { buffer, dst_device, ..Struct::new() })?;
+                Handle::new(api, args.dst_buffer, sys::PJRT_Buffer_CopyToDevice_Args::FUNCTION)?
+            } else {
+                let dst_memory = place.memory;
+                let args =
+                    api.call(sys::PJRT_Buffer_CopyToMemory_Args { buffer, dst_memory, ..Struct::new() })?;
+                Handle::new(api, args.dst_buffer, sys::PJRT_Buffer_CopyToMemory_Args::FUNCTION)?
+            }
+        };
+        Ok(Buffer::new(handle, Arc::clone(&self.ty), place.device_index, self.client.clone()))
+    }
+
+    /// Checks that the bytes of the array follow each other on the device as they do on the host.
+    pub(crate) fn check_row_major(&self, what: &str) -> Result<(), Error> {
+        let args = sys::PJRT_Buffer_GetMemoryLayout_Args { buffer: self.handle.raw(), ..Struct::new() };
+        // SAFETY: the buffer is alive, and what is returned lives as long.
+        let layout = unsafe { self.handle.api().call(args)? }.layout;
+        // SAFETY: the type says which field of the union is filled in.
+        let is_row_major = layout.type_ == sys::PJRT_Buffer_MemoryLayout_Type_Tiled
+            && unsafe {
+                let tiled = &layout.__bindgen_anon_1.tiled;
+                let order = slice(tiled.minor_to_major, tiled.minor_to_major_size);
+                tiled.num_tiles == 0 && order.iter().rev().copied().eq(0..self.ty().rank() as i64)
+            };
+        if is_row_major {
+            return Ok(());
+        }
+        let message = format!("{} does not store {} row by row", self.device(), self.ty());
+        Err(Error::new(ErrorKind::Unsupported, what, message))
     }
 
     /// How many bytes the buffer takes on its device, padding counted.
@@ -247,6 +284,11 @@ impl PendingHostCopy {
     pub fn wait(mut self) -> Result<HostArray, Error> {
         self.event.wait()?;
         Ok(self.host.take().expect("the array is taken here and in drop only"))
+    }
+
+    /// An event for the end of the copy, to await, or to wait for with a limit.
+    pub fn done(&self) -> &Event {
+        &self.event
     }
 
     /// Whether [`PendingHostCopy::wait`] would come back at once.

@@ -1,10 +1,13 @@
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
 
 use crate::api::{Api, Handle, slice, string};
 use crate::error::Error;
+use crate::event::destroy_outside_callbacks;
+use crate::kv_store::{Callbacks, KeyValueStore};
 use crate::named_value;
 use crate::{ClientOptions, CompileOptions, Device, LoadedExecutable, Plugin, ProgramFormat};
 
@@ -14,10 +17,11 @@ use crate::{ClientOptions, CompileOptions, Device, LoadedExecutable, Plugin, Pro
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
-// Fields are dropped in order: the client goes before its plugin.
+// Fields are dropped in order: the client goes before its plugin and before the store that it calls.
 struct Inner {
-    handle: Handle<sys::PJRT_Client>,
+    handle: ManuallyDrop<Handle<sys::PJRT_Client>>,
     plugin: Plugin,
+    store: Option<Callbacks>,
     devices: Vec<Device>,
     platform_name: String,
     platform_version: String,
@@ -28,14 +32,28 @@ struct Inner {
 impl Client {
     /// Creates a client of the plugin.
     pub fn new(plugin: &Plugin, options: &ClientOptions) -> Result<Client, Error> {
+        Client::create(plugin, options, None)
+    }
+
+    /// Creates a client that finds its peers in other processes through a store.
+    pub fn with_store(
+        plugin: &Plugin,
+        options: &ClientOptions,
+        store: Arc<dyn KeyValueStore>,
+    ) -> Result<Client, Error> {
+        Client::create(plugin, options, Some(Callbacks::new(store)))
+    }
+
+    fn create(plugin: &Plugin, options: &ClientOptions, store: Option<Callbacks>) -> Result<Client, Error> {
         let api = plugin.api();
         let create_options = named_value::to_raw(&options.values);
-        let args = sys::PJRT_Client_Create_Args {
+        let mut args = sys::PJRT_Client_Create_Args {
             create_options: create_options.as_ptr(),
             num_options: create_options.len(),
             ..Struct::new()
         };
-        // SAFETY: the options are alive during the call; no key-value callbacks are given, which is allowed.
+        store.iter().for_each(|store| store.fill(&mut args));
+        // SAFETY: the options are alive during the call, and the store, if there is one, is for as long as the client.
         let args = unsafe { api.call(args)? };
         // SAFETY: the caller of this function of PJRT owns the client.
         let handle = unsafe { Handle::new(api, args.client, sys::PJRT_Client_Create_Args::FUNCTION)? };
@@ -55,8 +73,9 @@ impl Client {
                 .map(|raw| Device::read(api, *raw, local.contains(raw)))
                 .collect::<Result<_, _>>()?;
             Ok(Client(Arc::new(Inner {
-                handle,
+                handle: ManuallyDrop::new(handle),
                 plugin: plugin.clone(),
+                store,
                 devices,
                 platform_name: string(name.platform_name, name.platform_name_size),
                 platform_version: string(version.platform_version, version.platform_version_size),
@@ -145,8 +164,18 @@ impl Client {
         self.devices().iter().position(|candidate| candidate.raw() == device)
     }
 
-    pub(crate) fn is_same(&self, other: &Client) -> bool {
+    /// Whether both are the same client, so that one can use what belongs to the other.
+    pub fn is_same(&self, other: &Client) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: the handle is taken here only, and nobody uses it after this.
+        let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
+        // With the store, which the plugin may call until then.
+        destroy_outside_callbacks((handle, self.store.take()));
     }
 }
 

@@ -3,7 +3,8 @@ use std::ptr::NonNull;
 
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
 
-use crate::api::{Api, non_null, slice, string};
+use crate::Memory;
+use crate::api::{Api, non_null, string};
 use crate::error::{Error, if_implemented};
 use crate::named_value::{self, Attributes};
 
@@ -23,8 +24,9 @@ pub struct Device {
     api: Api,
     description: DeviceDescription,
     is_addressable: bool,
-    memories: Vec<String>,
-    default_memory: Option<String>,
+    memories: Vec<Memory>,
+    // Among the memories.
+    default_memory: Option<usize>,
 }
 
 /// Use of a device's memory, in bytes. What the plugin does not report is `None`.
@@ -103,6 +105,11 @@ impl DeviceDescription {
     pub fn attributes(&self) -> &[(String, crate::NamedValue)] {
         &self.attributes
     }
+
+    /// One of the attributes.
+    pub fn attribute(&self, name: &str) -> Option<&crate::NamedValue> {
+        self.attributes.iter().find(|(candidate, _)| candidate == name).map(|(_, value)| value)
+    }
 }
 
 impl fmt::Display for DeviceDescription {
@@ -127,22 +134,8 @@ impl Device {
             let args = api.call(sys::PJRT_Device_GetDescription_Args { device, ..Struct::new() })?;
             DeviceDescription::read(api, args.device_description)?
         };
-        // SAFETY: the device is alive, hence its memories too, and what the calls return is copied at once.
-        let (memories, default_memory) = unsafe {
-            let kind = |memory| {
-                let args = api.call(sys::PJRT_Memory_Kind_Args { memory, ..Struct::new() })?;
-                Ok::<_, Error>(string(args.kind, args.kind_size))
-            };
-            let memories = if_implemented(
-                api.call(sys::PJRT_Device_AddressableMemories_Args { device, ..Struct::new() }),
-            )?;
-            let memories = memories.map(|args| slice(args.memories, args.num_memories)).unwrap_or_default();
-            let default =
-                if_implemented(api.call(sys::PJRT_Device_DefaultMemory_Args { device, ..Struct::new() }))?;
-            let default = default.filter(|args| !args.memory.is_null()).map(|args| kind(args.memory));
-            let memories = memories.iter().map(|&memory| kind(memory)).collect::<Result<_, _>>()?;
-            (memories, default.transpose()?)
-        };
+        // SAFETY: the device is alive, and so is its client for as long as the result is.
+        let (memories, default_memory) = unsafe { Memory::of_device(api, device)? };
         Ok(Device { raw, api, description, is_addressable, memories, default_memory })
     }
 
@@ -166,14 +159,14 @@ impl Device {
         self.is_addressable
     }
 
-    /// The kinds of memory that the device can reach, such as `device` and `pinned_host`.
-    pub fn memories(&self) -> &[String] {
+    /// The memories that the device can reach; none where the plugin knows none.
+    pub fn memories(&self) -> &[Memory] {
         &self.memories
     }
 
-    /// The kind of memory that buffers lie in unless said otherwise.
-    pub fn default_memory(&self) -> Option<&str> {
-        self.default_memory.as_deref()
+    /// The memory that buffers lie in unless said otherwise.
+    pub fn default_memory(&self) -> Option<&Memory> {
+        self.default_memory.map(|index| &self.memories[index])
     }
 
     /// How much memory is in use now. Many plugins, the CPU's among them, do not implement this.

@@ -24,6 +24,8 @@ pub enum ErrorKind {
     NotALibrary,
     /// The plugin is a library for another kind of processor.
     OtherArchitecture,
+    /// The plugin's file ends before the library in it does.
+    TruncatedLibrary,
     /// A library that the plugin needs cannot be loaded; the message names it.
     MissingDependency,
     /// The system's loader refuses the plugin; the message is the loader's.
@@ -32,10 +34,16 @@ pub enum ErrorKind {
     NoEntryPoint,
     /// The plugin's `GetPjrtApi` returned nothing.
     NoApi,
-    /// The plugin's API has another major version, or an impossible size.
+    /// The plugin's function table is too short to state its version.
+    TruncatedTable,
+    /// The plugin's API has another major version.
     IncompatibleApi,
-    /// The plugin does not have the function: it is older, or leaves it out.
+    /// The plugin is older than the function: its table ends before it.
     MissingFunction,
+    /// The plugin knows of the function and leaves it out: its place in the table is null.
+    NullFunction,
+    /// The plugin does not offer the extension of the API.
+    MissingExtension,
     /// The plugin broke the rules of the API, for instance by returning null for an object.
     BrokenContract,
     /// The request is wrong, and was refused before the plugin saw it.
@@ -61,6 +69,13 @@ macro_rules! status_codes {
                 match number {
                     $($number => StatusCode::$name,)*
                     _ => StatusCode::Unknown,
+                }
+            }
+
+            /// The code's number in PJRT.
+            pub(crate) fn number(self) -> u32 {
+                match self {
+                    $(StatusCode::$name => $number,)*
                 }
             }
         }
@@ -117,12 +132,16 @@ impl fmt::Display for ErrorKind {
             ErrorKind::PluginIsFolder => "plugin is a folder",
             ErrorKind::NotALibrary => "plugin is not a shared library",
             ErrorKind::OtherArchitecture => "plugin is for another processor",
+            ErrorKind::TruncatedLibrary => "plugin's file is cut short",
             ErrorKind::MissingDependency => "plugin needs a library that cannot be loaded",
             ErrorKind::LoaderRefused => "plugin cannot be loaded",
             ErrorKind::NoEntryPoint => "not a PJRT plugin",
             ErrorKind::NoApi => "plugin has no API",
+            ErrorKind::TruncatedTable => "plugin's function table is cut short",
             ErrorKind::IncompatibleApi => "plugin has an incompatible API",
-            ErrorKind::MissingFunction => "plugin lacks a function",
+            ErrorKind::MissingFunction => "plugin is too old for a function",
+            ErrorKind::NullFunction => "plugin leaves out a function",
+            ErrorKind::MissingExtension => "plugin lacks an extension",
             ErrorKind::BrokenContract => "plugin broke its contract",
             ErrorKind::Refused => "refused",
             ErrorKind::Unsupported => "unsupported",
@@ -165,7 +184,13 @@ impl Error {
 
     /// Whether the plugin simply does not offer what was asked for.
     pub fn is_unimplemented(&self) -> bool {
-        matches!(self.kind, ErrorKind::MissingFunction | ErrorKind::Status(StatusCode::Unimplemented))
+        matches!(
+            self.kind,
+            ErrorKind::MissingFunction
+                | ErrorKind::NullFunction
+                | ErrorKind::MissingExtension
+                | ErrorKind::Status(StatusCode::Unimplemented)
+        )
     }
 }
 

@@ -148,7 +148,7 @@ impl LoadedExecutable {
                     Some(buffer) => buffer.refill(output(raw)?, ty),
                     None => {
                         let (ty, client) = (Arc::clone(ty), self.client().clone());
-                        buffers.push(Buffer::output(output(raw)?, ty, device, client));
+                        buffers.push(Buffer::new(output(raw)?, ty, device, client));
                     }
                 }
             }

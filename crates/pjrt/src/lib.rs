@@ -7,7 +7,8 @@
 //! - [`Plugin`] is a loaded library, [`Client`] its runtime with [`Device`]s, [`Topology`] devices that are not
 //!   there, to compile for;
 //! - [`LoadedExecutable`] is a program on its devices, [`Executable`] what can be known of it without running it;
-//! - [`Buffer`] is an array on one device, [`Event`] something that is under way.
+//! - [`Buffer`] is an array on one device, in one of the [`Memory`]s that it reaches, [`Upload`] one that comes in
+//!   pieces, [`Event`] something that is under way.
 //!
 //! It knows neither meshes nor shardings. To it, an array over several devices is a list of buffers, and a program
 //! is bytes. Nothing here looks for plugins either: what is loaded is what the caller names.
@@ -15,11 +16,14 @@
 //! # What makes it safe
 //!
 //! - **One call path.** A plugin may be older or newer than the bindings: a function that its table does not hold
-//!   is an [`Error`] of kind [`ErrorKind::MissingFunction`], and never a call into nowhere.
+//!   is an [`Error`] of kind [`ErrorKind::MissingFunction`] or [`ErrorKind::NullFunction`], and never a call into
+//!   nowhere.
 //! - **Children hold their parents.** A buffer, an event or an executable keeps its client alive, a client its
 //!   plugin, and plugins are never unloaded.
 //! - **Donation is a move.** See [`Arg`].
 //! - **Host memory outlives the transfers that use it**, whatever is dropped first.
+//! - **Callbacks end here.** No panic in one gets into the plugin, and a client whose last handle goes in one is
+//!   destroyed on another thread, as the plugin would wait for its own.
 //! - **What plugins are known to take badly is refused**: compiling for no device at all, arguments of other types
 //!   than the program's. See [`CompileOptions`] and [`LoadedExecutable::execute`].
 //!
@@ -58,12 +62,16 @@ mod api;
 mod buffer;
 mod client;
 mod device;
+mod elf;
 mod error;
 mod event;
 mod executable;
 mod execute;
 mod exit;
+mod extension;
+mod kv_store;
 mod loaded;
+mod memory;
 mod named_value;
 mod options;
 mod plugin;
@@ -71,18 +79,23 @@ mod signature;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod transfer;
 mod types;
 
 pub use buffer::{Buffer, PendingHostCopy};
 pub use client::Client;
 pub use device::{Device, DeviceDescription, DeviceMemoryStats};
 pub use error::{Error, ErrorKind, StatusCode};
-pub use event::Event;
+pub use event::{Event, EventFuture};
 pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram, ProgramFormat};
 pub use execute::{Arg, Execution};
 pub use exit::exit_now;
+pub use extension::Extension;
+pub use kv_store::{KeyValueError, KeyValueStore, MemoryStore};
 pub use loaded::LoadedExecutable;
+pub use memory::{Memory, Place};
 pub use named_value::{Attributes, NamedValue};
 pub use options::{ClientOptions, CompileOptions, OptionValue};
 pub use plugin::Plugin;
 pub use topology::Topology;
+pub use transfer::Upload;

@@ -20,7 +20,7 @@ pub enum NamedValue {
     Bool(bool),
 }
 
-/// Names and values in the order in which the plugin reports them.
+/// Names and values, sorted by name: plugins report them in an order that differs from call to call.
 pub type Attributes = Vec<(String, NamedValue)>;
 
 macro_rules! from {
@@ -101,5 +101,7 @@ pub(crate) unsafe fn from_raw(values: *const sys::PJRT_NamedValue, len: usize) -
         Some((name, value))
     };
     // SAFETY: the caller's contract.
-    unsafe { slice(values, len) }.iter().filter_map(copy).collect()
+    let mut values: Attributes = unsafe { slice(values, len) }.iter().filter_map(copy).collect();
+    values.sort_by(|(a, _), (b, _)| a.cmp(b));
+    values
 }

@@ -2,7 +2,6 @@ use std::error::Error as _;
 use std::ffi::CStr;
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
 use std::mem::{ManuallyDrop, offset_of};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -12,7 +11,9 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use shardwright_pjrt_sys::{self as sys, Struct};
 
 use crate::api::Api;
+use crate::elf::{Elf, Machine};
 use crate::error::{Error, ErrorKind, if_implemented};
+use crate::extension::Extension;
 use crate::named_value::{self, Attributes};
 
 const ENTRY_POINT: &CStr = c"GetPjrtApi";
@@ -26,7 +27,6 @@ pub struct Plugin(Arc<Inner>);
 
 struct Inner {
     api: Api,
-    path: PathBuf,
 }
 
 /// The plugins of this process. What they are is a fact about the process, hence the global.
@@ -67,16 +67,16 @@ impl Plugin {
         // SAFETY: the size comes first in every version of the table.
         let size = unsafe { (&raw const (*table.as_ptr()).struct_size).read() };
         if size < offset_of!(sys::PJRT_Api, PJRT_Error_Destroy) {
-            let message = format!("its function table has {size} bytes, too few to state a version");
-            return Err(error(ErrorKind::IncompatibleApi, message));
+            let message = format!("it has {size} bytes, too few to state a version");
+            return Err(error(ErrorKind::TruncatedTable, message));
         }
         // SAFETY: the table is a plugin's and, as just checked, states its version.
-        let api = unsafe { Api::new(table) };
+        let api = unsafe { Api::new(table, for_ever(path)) };
         let (major, minor) = api.version();
         let ours = sys::PJRT_API_MAJOR as i32;
         if major != ours {
             let message = format!(
-                "its PJRT API is {major}.{minor}, this program's is {ours}.{}, and major versions do not mix",
+                "its PJRT API is {major}.{minor}, this program's is {ours}.{}; a plugin with API {ours}.x is needed",
                 sys::PJRT_API_MINOR
             );
             return Err(error(ErrorKind::IncompatibleApi, message));
@@ -85,19 +85,19 @@ impl Plugin {
         // Held during initialization, so that a second thread neither repeats nor overtakes it. No code panics
         // in here that could leave the list half-changed.
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plugin) = loaded.iter().find(|plugin| plugin.api() == api) {
+        if let Some(plugin) = loaded.iter().find(|plugin| plugin.api().table() == api.table()) {
             return Ok(plugin.clone());
         }
         // SAFETY: the struct holds no pointer but the null one for extensions.
         unsafe { api.call(sys::PJRT_Plugin_Initialize_Args::new())? };
-        let plugin = Plugin(Arc::new(Inner { api, path: path.to_owned() }));
+        let plugin = Plugin(Arc::new(Inner { api }));
         loaded.push(plugin.clone());
         Ok(plugin)
     }
 
     /// The file, with symbolic links resolved.
     pub fn path(&self) -> &Path {
-        &self.0.path
+        self.0.api.file()
     }
 
     /// Major and minor version of the PJRT API that the plugin was built with.
@@ -114,9 +114,44 @@ impl Plugin {
         Ok(unsafe { named_value::from_raw(args.attributes, args.num_attributes) })
     }
 
+    /// The extensions of the API that the plugin offers, in its order.
+    pub fn extensions(&self) -> Vec<Extension> {
+        // SAFETY: the list holds extensions with all fields that every extension has.
+        let number = |extension: NonNull<sys::PJRT_Extension_Base>| unsafe { extension.read() }.type_;
+        self.0
+            .api
+            .extensions()
+            .into_iter()
+            .map(|extension| Extension::from_number(number(extension)))
+            .collect()
+    }
+
+    /// Fails with [`ErrorKind::MissingExtension`] if the plugin does not offer the extension.
+    pub fn require_extension(&self, extension: Extension) -> Result<(), Error> {
+        self.0.api.extension(extension, 0).map(drop)
+    }
+
+    /// The functions of the API that this library is built upon and the plugin does not have, in the order of
+    /// the API. An older plugin lacks the last ones.
+    pub fn missing_functions(&self) -> Vec<&'static str> {
+        self.0.api.missing_functions()
+    }
+
     pub(crate) fn api(&self) -> Api {
         self.0.api
     }
+}
+
+/// The path, kept as long as the plugin that it names: until the process ends.
+fn for_ever(path: &Path) -> &'static Path {
+    static PATHS: Mutex<Vec<&'static Path>> = Mutex::new(Vec::new());
+    let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = paths.iter().find(|known| **known == path) {
+        return known;
+    }
+    let kept: &'static Path = Box::leak(path.into());
+    paths.push(kept);
+    kept
 }
 
 impl fmt::Debug for Plugin {
@@ -128,8 +163,8 @@ impl fmt::Debug for Plugin {
 
 /// The path without symbolic links, of a file that can be a library of this machine.
 ///
-/// The loader says "no such file" of a library for another processor, and of what it cannot read at all little
-/// more, so the file is looked at first.
+/// The loader says "no such file" of a library for another processor, of what it cannot read at all little more, and
+/// a file that ends early ends the process with it. So the file is looked at first.
 fn resolve(path: &Path) -> Result<PathBuf, Error> {
     let error = |kind, message: &str| Error::new(kind, path.display().to_string(), message);
     let io_error = |e: std::io::Error| {
@@ -147,30 +182,24 @@ fn resolve(path: &Path) -> Result<PathBuf, Error> {
         return Err(error(ErrorKind::NotALibrary, "it is no ordinary file"));
     }
     if cfg!(target_os = "linux") {
-        let mut head = Vec::new();
-        File::open(&resolved).and_then(|file| file.take(20).read_to_end(&mut head)).map_err(io_error)?;
-        let Some(machine) = elf_machine(&head) else {
+        let mut file = File::open(&resolved).map_err(io_error)?;
+        let Some(elf) = Elf::read(&mut file).map_err(io_error)? else {
             return Err(error(ErrorKind::NotALibrary, "the file does not begin as ELF files do"));
         };
-        let ours = match std::env::consts::ARCH {
-            "x86_64" => 62,
-            "aarch64" => 183,
-            _ => machine,
-        };
-        if machine != ours {
-            let message = format!("the file is for ELF machine {machine}, this program for {ours}");
+        if let Some(ours) = Machine::current().filter(|ours| *ours != elf.machine) {
+            let message = format!("the file is for {}, this program for {ours}", elf.machine);
             return Err(error(ErrorKind::OtherArchitecture, &message));
+        }
+        let size = file.metadata().map_err(io_error)?.len();
+        if size < elf.mapped {
+            let message = format!(
+                "the file has {size} bytes and needs {} or more; it was copied or fetched in part",
+                elf.mapped
+            );
+            return Err(error(ErrorKind::TruncatedLibrary, &message));
         }
     }
     Ok(resolved)
-}
-
-/// The processor that an ELF file is for, by its number in the file's header.
-fn elf_machine(head: &[u8]) -> Option<u16> {
-    let big_endian = *head.get(5)? == 2;
-    let machine = [*head.get(18)?, *head.get(19)?];
-    let number = if big_endian { u16::from_be_bytes(machine) } else { u16::from_le_bytes(machine) };
-    head.starts_with(b"\x7fELF").then_some(number)
 }
 
 /// The loader's complaint, told apart by whether it is about the plugin or about a library that the plugin needs.
@@ -178,11 +207,14 @@ fn elf_machine(head: &[u8]) -> Option<u16> {
 /// The plugin itself was found and looked at, so a file that cannot be opened is another one.
 fn loader_error(path: &Path, reason: &str) -> Error {
     let dependency = ["cannot open shared object file", "Library not loaded"];
-    let kind = match dependency.iter().any(|words| reason.contains(words)) {
-        true => ErrorKind::MissingDependency,
-        false => ErrorKind::LoaderRefused,
-    };
-    Error::new(kind, path.display().to_string(), reason)
+    let path = path.display().to_string();
+    match dependency.iter().any(|words| reason.contains(words)) {
+        true => {
+            let message = format!("{reason} (install it, or put its folder into LD_LIBRARY_PATH)");
+            Error::new(ErrorKind::MissingDependency, path, message)
+        }
+        false => Error::new(ErrorKind::LoaderRefused, path, reason),
+    }
 }
 
 fn in_loaders_words(error: &libloading::Error) -> String {

@@ -1,20 +1,24 @@
 //! What loading says of files that are no plugins, or plugins that do not fit.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use shardwright_pjrt::{ErrorKind, Plugin};
+use shardwright_pjrt::{Arg, Client, ClientOptions, CompileOptions, ErrorKind, Plugin, ProgramFormat};
+use shardwright_tensor::HostArray;
 use tempfile::TempDir;
 
-/// A function table with nothing in it but a version; the plugin states it as shorter or longer than it is.
+/// A function table with nothing in it but a version and a function that initializes; the plugin states the table
+/// as shorter or longer than it is.
 const STUB: &str = "
     #include <stddef.h>
+    static void *initialize(void *args) { return 0; }
     static struct {
         size_t struct_size; void *extensions;
         struct { size_t struct_size; void *extensions; int major, minor; } version;
         void *functions[256];
-    } table = { STRUCT_SIZE, 0, { 24, 0, MAJOR, MINOR }, { 0 } };
+    } table = { STRUCT_SIZE, 0, { 24, 0, MAJOR, MINOR }, { [3] = initialize } };
     void *GetPjrtApi(void) { return MAJOR < 0 ? 0 : &table; }
 ";
 
@@ -73,7 +77,7 @@ fn a_dependency_that_is_missing() {
     let code = "int f(void); int g(void) { return f(); }";
     let plugin = folder.library("libplugin.so", code, &[dependency.to_str().unwrap()]);
     fs::remove_file(dependency).unwrap();
-    check(&plugin, ErrorKind::MissingDependency, "libabsent.so");
+    check(&plugin, ErrorKind::MissingDependency, "libabsent.so: cannot open");
 }
 
 #[test]
@@ -101,10 +105,26 @@ fn a_library_for_another_processor() {
     let folder = Folder::new();
     let path = folder.stub(0, 0, 81);
     let mut bytes = fs::read(&path).unwrap();
-    let other = if cfg!(target_arch = "x86_64") { 183 } else { 62 };
+    let (other, name) = if cfg!(target_arch = "x86_64") { (183, "aarch64") } else { (62, "x86-64") };
     bytes[18] = other;
     fs::write(&path, bytes).unwrap();
-    check(&path, ErrorKind::OtherArchitecture, &format!("ELF machine {other}"));
+    check(&path, ErrorKind::OtherArchitecture, &format!("the file is for {name}, this program for "));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_library_that_was_copied_in_part() {
+    let folder = Folder::new();
+    let whole = fs::read(folder.stub(2000, 0, 81)).unwrap();
+    let path = folder.path("part.so");
+    for size in [20, 63, 64, 500, 5000, whole.len() / 2] {
+        fs::write(&path, &whole[..size]).unwrap();
+        check(&path, ErrorKind::TruncatedLibrary, &format!("the file has {size} bytes and needs "));
+    }
+    let mut damaged = whole;
+    damaged[32..40].fill(0xff);
+    fs::write(&path, damaged).unwrap();
+    check(&path, ErrorKind::TruncatedLibrary, "and needs 18446744073709551615 or more");
 }
 
 #[test]
@@ -121,17 +141,84 @@ fn no_table() {
 }
 
 #[test]
-fn another_major_version() {
+fn a_table_too_short_for_a_version() {
     let folder = Folder::new();
-    check(&folder.stub(2000, 1, 2), ErrorKind::IncompatibleApi, "1.2, this program's is 0.81");
+    check(&folder.stub(39, 0, 81), ErrorKind::TruncatedTable, "39 bytes");
 }
 
 #[test]
-fn a_table_without_functions() {
+fn another_major_version() {
     let folder = Folder::new();
-    for (struct_size, minor) in [(40, 51), (2000, 111)] {
-        let error = Plugin::load(&folder.stub(struct_size, 0, minor)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::MissingFunction, "{error}");
-        assert_eq!(error.context(), "PJRT_Plugin_Initialize");
+    check(
+        &folder.stub(2000, 1, 2),
+        ErrorKind::IncompatibleApi,
+        "1.2, this program's is 0.81; a plugin with API 0.x is needed",
+    );
+}
+
+#[test]
+fn a_newer_plugin_with_a_longer_table() {
+    let folder = Folder::new();
+    let path = folder.stub(2000, 0, 111);
+    let plugin = Plugin::load(&path).unwrap();
+    assert_eq!((plugin.path(), plugin.api_version()), (path.as_path(), (0, 111)));
+    let error = Client::new(&plugin, &ClientOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NullFunction);
+    assert!(error.message().contains(path.to_str().unwrap()), "{error}");
+    assert!(error.message().contains("0.111 (this program's is 0.81)"), "{error}");
+}
+
+#[test]
+fn an_older_plugin_with_a_shorter_table() {
+    let folder = Folder::new();
+    let path = folder.stub(80, 0, 51);
+    let error = Client::new(&Plugin::load(&path).unwrap(), &ClientOptions::default()).unwrap_err();
+    assert_eq!((error.kind(), error.context()), (ErrorKind::MissingFunction, "PJRT_Client_Create"));
+    assert!(
+        error.message().contains("0.51 (this program's is 0.81), has a table that ends before it"),
+        "{error}"
+    );
+
+    let folder = Folder::new();
+    let error = Plugin::load(&folder.stub(40, 0, 51)).unwrap_err();
+    assert_eq!((error.kind(), error.context()), (ErrorKind::MissingFunction, "PJRT_Plugin_Initialize"));
+}
+
+#[test]
+fn a_plugin_as_it_is_loaded() {
+    let plugin = Plugin::load(&shardwright_pjrt_fake::path()).unwrap();
+    let client =
+        Client::new(&plugin, &ClientOptions::default().with("devices", 2).with("events", "thread")).unwrap();
+    let executable = client.compile(b"sum f32[3]", ProgramFormat::Mlir, &CompileOptions::default()).unwrap();
+    let array = HostArray::from_slice(&[3], &[1f32, 2., 3.]).unwrap();
+    let buffer = client.buffer_from_host(&array, &client.devices()[0]).unwrap();
+    let execution = executable.execute(vec![Arg::Donate(vec![buffer])]).unwrap();
+    assert_eq!(execution.outputs[0][0].to_host().unwrap(), HostArray::scalar(6f32));
+}
+
+/// Ways in which compiling ends the process: whoever compiles in a child has to tell them from each other.
+#[test]
+fn programs_that_end_the_process() {
+    const PROGRAM: &str = "SHARDWRIGHT_TEST_PROGRAM";
+    if let Some(program) = std::env::var_os(PROGRAM) {
+        let plugin = Plugin::load(&shardwright_pjrt_fake::path()).unwrap();
+        let client = Client::new(&plugin, &ClientOptions::default()).unwrap();
+        let program = program.into_encoded_bytes();
+        let error = client.compile(&program, ProgramFormat::Mlir, &CompileOptions::default()).map(drop);
+        unreachable!("compiling came back with {error:?}");
+    }
+    for (program, expected, words) in [
+        ("abort no such op", (None, Some(6)), "no such op"),
+        ("segfault", (None, Some(11)), ""),
+        ("exit 7", (Some(7), None), ""),
+    ] {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["programs_that_end_the_process", "--exact", "--nocapture"])
+            .env(PROGRAM, program)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&child.stderr);
+        assert_eq!((child.status.code(), child.status.signal()), expected, "{program}: {stderr}");
+        assert!(stderr.contains(words), "{program}: {stderr}");
     }
 }

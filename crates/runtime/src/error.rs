@@ -1,11 +1,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use shardwright_mesh::{MeshError, ShardingError};
+use shardwright_hlo::compiled::CompiledError;
+use shardwright_mesh::{MeshError, NamedSharding, PlacementError, ShardingError, TopologyError};
 use shardwright_tensor::{TensorError, TensorType};
 use thiserror::Error;
 
+use crate::LocalPart;
 use crate::plugins::PluginError;
+use crate::topology::{OutOfMemory, TopologyNameError};
 
 /// What went wrong between a program and its devices.
 #[derive(Clone, Debug, Error)]
@@ -34,6 +37,12 @@ pub enum RuntimeErrorKind {
     Argument,
     /// Host data that is not what was to be placed.
     Data,
+    /// A name that is none of a topology, or devices that make none.
+    Topology,
+    /// The process was started without what a plugin needs in its environment.
+    Environment,
+    /// A program that needs more memory than its devices have.
+    OutOfMemory,
 }
 
 #[derive(Clone, Debug, Error)]
@@ -66,6 +75,35 @@ pub(crate) enum Problem {
     Data(TensorError),
     #[error("the block at {ranges:?} of {ty} was given as {found}")]
     Block { ty: TensorType, ranges: Vec<Range<usize>>, found: TensorType },
+    #[error(transparent)]
+    TopologyName(TopologyNameError),
+    #[error("the plugin's devices: {0}")]
+    Topology(TopologyError),
+    #[error("{device}: its {what} is {value}, and no such number is below 0")]
+    DeviceNumber { device: String, what: &'static str, value: i64 },
+    #[error("{reason} (topology {topology})")]
+    Placement { topology: String, reason: PlacementError },
+    #[error(
+        "to compile for TPUs without one, set {} in the environment that the process is started with; \
+         a running process cannot change its own safely",
+        assignments(missing)
+    )]
+    TopologyEnvironment { missing: Vec<(&'static str, &'static str)> },
+    #[error("{shortage} (topology {topology})")]
+    OutOfMemory { topology: String, shortage: OutOfMemory },
+    #[error(transparent)]
+    Unreadable(CompiledError),
+    #[error("there is no partition {partition} of {sharding}, which has {}", sharding.mesh().size())]
+    NoSuchPartition { partition: usize, sharding: NamedSharding },
+    #[error(
+        "the blocks that partitions {partitions:?} hold of {ty} {sharding} do not make up a rectangle, so they are not \
+         one local array; give them one by one"
+    )]
+    NoRectangle { ty: TensorType, sharding: NamedSharding, partitions: Vec<usize> },
+    #[error("the local part is {part}, but the data are {found}")]
+    LocalData { part: Box<LocalPart>, found: TensorType },
+    #[error("the block at {ranges:?} is not inside the local part, {part}")]
+    NotInPart { part: Box<LocalPart>, ranges: Vec<Range<usize>> },
 }
 
 /// An argument that is not what a program takes.
@@ -91,14 +129,33 @@ impl RuntimeError {
         match &self.problem {
             Problem::Plugin(_) | Problem::PluginFile(_) => RuntimeErrorKind::Plugin,
             Problem::CpuDevices { .. } => RuntimeErrorKind::Devices,
-            Problem::Mesh { .. } | Problem::ProgramMesh { .. } | Problem::NoSuchDevice { .. } => {
-                RuntimeErrorKind::Mesh
-            }
-            Problem::StoredType { .. } => RuntimeErrorKind::Compiler,
+            Problem::Mesh { .. }
+            | Problem::ProgramMesh { .. }
+            | Problem::NoSuchDevice { .. }
+            | Problem::Placement { .. } => RuntimeErrorKind::Mesh,
+            Problem::StoredType { .. } | Problem::Unreadable(_) => RuntimeErrorKind::Compiler,
             Problem::Failed { .. } => RuntimeErrorKind::Program,
-            Problem::Sharding(_) => RuntimeErrorKind::Sharding,
+            Problem::Sharding(_) | Problem::NoSuchPartition { .. } | Problem::NoRectangle { .. } => {
+                RuntimeErrorKind::Sharding
+            }
             Problem::ArgumentCount { .. } | Problem::Arguments { .. } => RuntimeErrorKind::Argument,
-            Problem::Data(_) | Problem::Block { .. } => RuntimeErrorKind::Data,
+            Problem::Data(_)
+            | Problem::Block { .. }
+            | Problem::LocalData { .. }
+            | Problem::NotInPart { .. } => RuntimeErrorKind::Data,
+            Problem::TopologyName(_) | Problem::Topology(_) | Problem::DeviceNumber { .. } => {
+                RuntimeErrorKind::Topology
+            }
+            Problem::TopologyEnvironment { .. } => RuntimeErrorKind::Environment,
+            Problem::OutOfMemory { .. } => RuntimeErrorKind::OutOfMemory,
+        }
+    }
+
+    /// How much memory a program lacks, where the compiler found that its devices have too little.
+    pub fn out_of_memory(&self) -> Option<&OutOfMemory> {
+        match &self.problem {
+            Problem::OutOfMemory { shortage, .. } => Some(shortage),
+            _ => None,
         }
     }
 }
@@ -131,4 +188,9 @@ impl From<TensorError> for RuntimeError {
     fn from(error: TensorError) -> Self {
         Problem::Data(error).into()
     }
+}
+
+/// Variables as a shell sets them.
+fn assignments(variables: &[(&str, &str)]) -> String {
+    variables.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }

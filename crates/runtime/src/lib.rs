@@ -8,7 +8,10 @@
 //! | name a grid of devices | [`Runtime::mesh`] |
 //! | compile a [`ShardedModule`](shardwright_partition::ShardedModule) | [`Runtime::compile`] |
 //! | put an array on the devices, or back | [`ShardedArray`] |
+//! | put there what each process has of it | [`ShardedArray::from_local`] |
+//! | change its sharding, devices, memory or dtype | [`ShardedArray::reshard`], [`to_memory`](ShardedArray::to_memory), [`cast`](ShardedArray::cast) |
 //! | run | [`Program::execute`] |
+//! | compile for TPUs that are not there | [`topology`] |
 //!
 //! This crate knows no training and no model. Everything that a plugin would take in silence or abort on (a wrong
 //! dtype, another sharding, a mesh of devices that do not exist) is checked before the plugin sees it.
@@ -19,8 +22,9 @@ mod error;
 pub mod plugins;
 mod program;
 mod runtime;
+pub mod topology;
 
-pub use array::ShardedArray;
+pub use array::{LocalPart, ShardedArray, Shards};
 pub use error::{RuntimeError, RuntimeErrorKind};
 pub use program::{Argument, Execution, Program, ProgramValue};
 pub use runtime::{Runtime, RuntimeOptions};

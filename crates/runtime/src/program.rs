@@ -3,7 +3,7 @@ use std::sync::Arc;
 use shardwright_hlo::compiled::{CompiledError, CompiledProgram};
 use shardwright_mesh::{Mesh, NamedSharding};
 use shardwright_partition::ShardedModule;
-use shardwright_pjrt::{Arg, CompiledMemoryStats, Event, LoadedExecutable};
+use shardwright_pjrt::{Arg, Buffer, CompiledMemoryStats, Event, LoadedExecutable};
 use shardwright_tensor::TensorType;
 
 use crate::array::{ShardedType, shard_type};
@@ -222,6 +222,13 @@ impl Program {
             return Ok(());
         }
         Err(Problem::Arguments { program: self.name.to_string(), misfits }.into())
+    }
+
+    /// Runs a program of one argument and one output on buffers that are its argument, whatever the axes of their mesh
+    /// are called.
+    pub(crate) fn convert(&self, buffers: &[Buffer]) -> Result<Vec<Buffer>, RuntimeError> {
+        let execution = self.loaded.execute(vec![Arg::Borrow(buffers)])?;
+        Ok(execution.outputs.into_iter().next().expect("the program has an output"))
     }
 
     /// The optimized program, read back from the compiler.

@@ -6,8 +6,9 @@ use shardwright_pjrt::{
     Client, ClientOptions, CompileOptions, Device, ErrorKind, Plugin, ProgramFormat, StatusCode,
 };
 
+use crate::array::Conversions;
 use crate::error::Problem;
-use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
+use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
 use crate::{Program, RuntimeError};
 
 /// With more, a CPU client takes minutes to make, and in the end aborts.
@@ -17,6 +18,7 @@ const MOST_CPU_DEVICES: usize = 1024;
 #[derive(Clone)]
 pub struct Runtime {
     client: Client,
+    conversions: Conversions,
 }
 
 /// How a plugin is opened.
@@ -35,7 +37,8 @@ impl RuntimeOptions {
 }
 
 impl Runtime {
-    /// Opens the plugin that the environment names, or else the pinned CPU plugin, which is fetched on first use.
+    /// Opens the plugin that the environment and the machine call for, as [`plugins`](crate::plugins) says: mostly the
+    /// pinned CPU plugin, which is fetched on first use.
     ///
     /// # Errors
     /// When there is no plugin to be had, or it cannot be opened.
@@ -49,8 +52,9 @@ impl Runtime {
     /// Loads the plugin in this file and opens its devices.
     ///
     /// # Errors
-    /// When the file is no plugin that this library can use, or the plugin finds no devices.
+    /// When the file is no plugin that this library can use, the plugin finds no devices, or it is the TPU's and would hang.
     pub fn new(plugin: &Path, options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
+        check_before_loading(plugin, &Environment::from_process())?;
         let plugin = Plugin::load(plugin)?;
         let none = ClientOptions::default();
         let client = match options.cpu_devices {
@@ -73,7 +77,7 @@ impl Runtime {
                 }
             }
         };
-        Ok(Runtime { client })
+        Ok(Runtime { client, conversions: Conversions::default() })
     }
 
     /// The plugin's client, for what this crate has no words for.
@@ -120,6 +124,11 @@ impl Runtime {
         let text = module.stablehlo_text();
         let loaded = self.client.compile(text.as_bytes(), ProgramFormat::Mlir, &options)?;
         Program::new(loaded, module, mesh)
+    }
+
+    /// The programs that convert arrays, shared by all clones.
+    pub(crate) fn conversions(&self) -> &Conversions {
+        &self.conversions
     }
 
     /// The devices of a mesh, in the order of its partitions.

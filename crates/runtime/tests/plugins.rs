@@ -142,6 +142,7 @@ fn wheel_bytes() -> Vec<u8> {
     for (name, content) in [
         ("demo_cpu/__init__.py", &b"PLUGIN_PATH = None"[..]),
         ("demo_cpu/plugin.so", PLUGIN),
+        ("demo_cpu/THIRD_PARTY_NOTICES.txt", b"thanks"),
         ("demo_cpu-1.0.dist-info/licenses/LICENSE", b"do as you like"),
         ("demo_cpu-1.0.dist-info/METADATA", b"Name: demo-cpu"),
     ] {
@@ -160,6 +161,7 @@ fn pins_of(wheel: &[u8], plugin: &[u8]) -> String {
             default = "demo"
             [[plugin]]
             name = "demo"
+            device = "cpu"
             package = "demo-cpu"
             version = "1.0"
             os = "{os}"
@@ -351,7 +353,10 @@ fn a_fetch_reports_its_steps_and_leaves_plugin_and_licence() {
     assert_eq!(fs::read(&resolved.path).unwrap(), PLUGIN);
     let licence = resolved.path.with_file_name("demo_cpu-1.0.dist-info").join("licenses/LICENSE");
     assert_eq!(fs::read(licence).unwrap(), b"do as you like");
-    assert!(!resolved.path.with_file_name("demo_cpu").exists());
+    // Beside the library in the wheel, only such papers are taken.
+    let beside: Vec<_> = fs::read_dir(resolved.path.with_file_name("demo_cpu")).unwrap().collect();
+    assert_eq!(beside.len(), 1);
+    assert_eq!(beside[0].as_ref().unwrap().file_name(), "THIRD_PARTY_NOTICES.txt");
     assert_eq!(stage.cached_names(), [&sha256(PLUGIN)[..16], "lock"]);
 
     // How often the download is looked at depends on the machine; the last look sees all of it.
@@ -378,7 +383,8 @@ fn pip_is_asked_for_exactly_the_pin_away_from_the_current_folder() {
     let (before, after) = call.split_once(" --dest ").unwrap();
     assert_eq!(
         before,
-        "-m pip download --no-deps --only-binary=:all: --disable-pip-version-check --no-input --progress-bar off"
+        "-m pip download --no-deps --only-binary=:all: --implementation py --python-version 3 --abi none --platform any \
+         --ignore-requires-python --disable-pip-version-check --no-input --progress-bar off"
     );
     assert_eq!(after.split(' ').next_back(), Some("demo-cpu==1.0\n"));
     let cwd = fs::read_to_string(stage.path("cwd")).unwrap();

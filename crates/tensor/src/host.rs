@@ -1,3 +1,4 @@
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 
@@ -7,13 +8,17 @@ use thiserror::Error;
 
 use crate::{DType, Element, Shape, ShapeError, TensorType};
 
-/// A dense row-major array in host memory.
-#[derive(Clone, PartialEq)]
+/// A dense row-major array in host memory, which begins at a multiple of 64 bytes: a view of any element type is
+/// aligned, and plugins that compute on the host can use the memory as it is.
 pub struct HostArray {
     ty: TensorType,
-    // Words rather than bytes, so that a view of any element type is aligned.
+    // With a few words more than it takes, so that the array can begin at a boundary.
     words: Vec<u64>,
+    start: usize,
 }
+
+const WORD: usize = size_of::<u64>();
+const ALIGNMENT: usize = 64;
 
 /// What can be wrong with the contents or the use of a [`HostArray`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -55,8 +60,11 @@ pub enum TensorError {
 impl HostArray {
     /// An array of zeros.
     pub fn zeros(ty: TensorType) -> HostArray {
-        let words = vec![0; ty.byte_count().div_ceil(8)];
-        HostArray { ty, words }
+        let len = ty.byte_count().div_ceil(WORD);
+        let spare = if len == 0 { 0 } else { ALIGNMENT / WORD - 1 };
+        let words = vec![0; len + spare];
+        let start = spare.min(words.as_ptr().addr().wrapping_neg() % ALIGNMENT / WORD);
+        HostArray { ty, words, start }
     }
 
     /// The array with these dims and values, in row-major order.
@@ -104,13 +112,13 @@ impl HostArray {
 
     /// The memory, row-major, in the byte order of this machine.
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.ty.byte_count()]
+        &bytemuck::cast_slice(&self.words[self.start..])[..self.ty.byte_count()]
     }
 
     /// The memory, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let len = self.ty.byte_count();
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..len]
+        &mut bytemuck::cast_slice_mut(&mut self.words[self.start..])[..len]
     }
 
     /// The elements in row-major order.
@@ -201,8 +209,9 @@ impl HostArray {
             DType::U16 => store!(u16, |v: f64| v as u16),
             DType::U32 => store!(u32, |v: f64| v as u32),
             DType::U64 => store!(u64, |v: f64| v as u64),
-            DType::F16 => store!(f16, f16::from_f64),
-            DType::Bf16 => store!(bf16, bf16::from_f64),
+            // What `half` makes of an `f64` directly is off by one just above the middle between two values.
+            DType::F16 => store!(f16, |v| f16::from_f32(round_to_odd(v))),
+            DType::Bf16 => store!(bf16, |v| bf16::from_f32(round_to_odd(v))),
             DType::F32 => store!(f32, |v: f64| v as f32),
             DType::F64 => store!(f64, |v: f64| v),
         }
@@ -249,12 +258,40 @@ impl HostArray {
     }
 }
 
+impl Clone for HostArray {
+    fn clone(&self) -> HostArray {
+        let mut copy = HostArray::zeros(self.ty.clone());
+        copy.bytes_mut().copy_from_slice(self.bytes());
+        copy
+    }
+}
+
+impl PartialEq for HostArray {
+    /// Whether type and memory are the same, so that a NaN is equal to itself.
+    fn eq(&self, other: &HostArray) -> bool {
+        self.ty == other.ty && self.bytes() == other.bytes()
+    }
+}
+
 impl fmt::Debug for HostArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 8;
         let values = self.to_f64();
         write!(f, "{} {:?}", self.ty, &values[..values.len().min(SHOWN)])?;
         if values.len() > SHOWN { write!(f, " and {} more", values.len() - SHOWN) } else { Ok(()) }
+    }
+}
+
+/// The `f32` next to a value, the odd one of the two that it lies between: so that rounding once more, to at least two
+/// bits less, is rounding once.
+fn round_to_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    let (bits, error) = (nearest.to_bits(), value.abs() - f64::from(nearest).abs());
+    // No error is a NaN's, too.
+    match error.partial_cmp(&0.0) {
+        Some(Ordering::Greater) if bits % 2 == 0 => f32::from_bits(bits + 1),
+        Some(Ordering::Less) if bits % 2 == 0 => f32::from_bits(bits - 1),
+        _ => nearest,
     }
 }
 
@@ -339,6 +376,45 @@ mod tests {
         assert_eq!(a.cast(DType::Bf16).to_f64()[0], 1.0);
         assert_eq!(a.cast(DType::Pred).bytes(), &[1, 1, 1, 1]);
         assert_eq!(HostArray::scalar(7i64).cast(DType::F64).to_f64(), [7.0]);
+    }
+
+    #[test]
+    fn casts_to_narrow_floats_round_once_and_to_even() {
+        let check = |value: f64, to_bf16: u16, to_f16: u16| {
+            let array = HostArray::scalar(value);
+            let bits = |dtype| u16::from_ne_bytes(array.cast(dtype).bytes().try_into().unwrap());
+            assert_eq!((bits(DType::Bf16), bits(DType::F16)), (to_bf16, to_f16), "{value:e}");
+        };
+        // The middle between 1 and the next bf16, and what is nearest to it in f32 and f64.
+        let middle = 1.0 + f64::powi(2.0, -8);
+        check(middle, 0x3f80, 0x3c04);
+        check(1.0 + f64::powi(2.0, -8) + f64::powi(2.0, -23), 0x3f81, 0x3c04);
+        check(middle.next_up(), 0x3f81, 0x3c04);
+        check(-middle.next_up(), 0xbf81, 0xbc04);
+        check(middle.next_down(), 0x3f80, 0x3c04);
+        // The same for f16.
+        let middle = 1.0 + f64::powi(2.0, -11);
+        check(middle, 0x3f80, 0x3c00);
+        check(middle.next_up(), 0x3f80, 0x3c01);
+        // The ends of the ranges.
+        check(0.0, 0, 0);
+        check(f64::MIN_POSITIVE, 0, 0);
+        check(65520.0, 0x4780, 0x7c00);
+        check(65520f64.next_down(), 0x4780, 0x7bff);
+        check(f64::MAX, 0x7f80, 0x7c00);
+        check(f64::NEG_INFINITY, 0xff80, 0xfc00);
+        assert!(HostArray::scalar(f64::NAN).cast(DType::Bf16).to_f64()[0].is_nan());
+    }
+
+    #[test]
+    fn memory_begins_at_a_boundary_also_in_copies() {
+        for len in [0, 1, 7, 64, 1000] {
+            let array = iota(&[len]);
+            let copy = array.clone();
+            assert_eq!(copy, array);
+            let aligned = |a: &HostArray| a.bytes().as_ptr().addr().is_multiple_of(ALIGNMENT);
+            assert!(len == 0 || aligned(&array) && aligned(&copy), "{len}");
+        }
     }
 
     fn block() -> impl Strategy<Value = (Vec<usize>, Vec<Range<usize>>)> {

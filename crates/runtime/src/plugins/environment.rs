@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Environment variables that decide which plugin is used, where it is kept and what fetches it.
+use super::tpu;
+
+/// What decides, beside the caller, which plugin is used, where it is kept and what fetches it: variables of the
+/// environment, and whether the machine has a TPU.
 ///
 /// Nothing else here reads the environment, so a caller (or a test) can set any of them. A variable that
 /// is set but empty counts as not set.
@@ -19,10 +22,30 @@ pub struct Environment {
     pub home: Option<OsString>,
     /// `SHARDWRIGHT_PYTHON`: the Python whose pip downloads plugins, `python3` when not set.
     pub python: Option<OsString>,
+    /// `PJRT_DEVICE`: the kind of device to use, such as `CPU` or `TPU`, in any case.
+    pub pjrt_device: Option<OsString>,
+    /// `TPU_LIBRARY_PATH`: the file of the TPU plugin.
+    pub tpu_library_path: Option<OsString>,
+    /// `PJRT_NAMES_AND_LIBRARY_PATHS`: plugins by the kind of their device, as `name:path,name:path`.
+    pub pjrt_names_and_library_paths: Option<OsString>,
+    /// `PJRT_PLUGIN_LIBRARY_PATH`: plugins, or folders of them, separated by colons.
+    pub pjrt_plugin_library_path: Option<OsString>,
+    /// `TPU_SKIP_MDS_QUERY`: when set, the TPU plugin asks no metadata service, and can be loaded where no TPU is.
+    pub tpu_skip_mds_query: Option<OsString>,
+    /// `VIRTUAL_ENV`: the active virtual environment of Python.
+    pub virtual_env: Option<OsString>,
+    /// `CONDA_PREFIX`: the active environment of conda.
+    pub conda_prefix: Option<OsString>,
+    /// `PYTHONUSERBASE`: where Python keeps packages of this user, `~/.local` when not set.
+    pub python_user_base: Option<OsString>,
+    /// `PATH`: where installed Pythons are looked for.
+    pub path: Option<OsString>,
+    /// The device files of this machine's TPUs, such as `/dev/accel0`; empty where there is none.
+    pub tpu_devices: Vec<PathBuf>,
 }
 
 impl Environment {
-    /// What this process was started with.
+    /// What this process was started with, and the TPUs that this machine has.
     pub fn from_process() -> Self {
         Self {
             plugin: std::env::var_os("SHARDWRIGHT_PLUGIN"),
@@ -30,6 +53,16 @@ impl Environment {
             xdg_cache_home: std::env::var_os("XDG_CACHE_HOME"),
             home: std::env::var_os("HOME"),
             python: std::env::var_os("SHARDWRIGHT_PYTHON"),
+            pjrt_device: std::env::var_os("PJRT_DEVICE"),
+            tpu_library_path: std::env::var_os("TPU_LIBRARY_PATH"),
+            pjrt_names_and_library_paths: std::env::var_os("PJRT_NAMES_AND_LIBRARY_PATHS"),
+            pjrt_plugin_library_path: std::env::var_os("PJRT_PLUGIN_LIBRARY_PATH"),
+            tpu_skip_mds_query: std::env::var_os("TPU_SKIP_MDS_QUERY"),
+            virtual_env: std::env::var_os("VIRTUAL_ENV"),
+            conda_prefix: std::env::var_os("CONDA_PREFIX"),
+            python_user_base: std::env::var_os("PYTHONUSERBASE"),
+            path: std::env::var_os("PATH"),
+            tpu_devices: tpu::device_files(Path::new("/")),
         }
     }
 
@@ -37,8 +70,8 @@ impl Environment {
         non_empty(&self.plugin)
     }
 
-    /// The cache folder by the rules above; `None` when no variable gives one.
-    pub(super) fn cache_folder(&self) -> Option<PathBuf> {
+    /// The cache folder by the rules above; `None` when no variable gives one. It need not exist.
+    pub fn cache_folder(&self) -> Option<PathBuf> {
         if let Some(folder) = non_empty(&self.cache_dir) {
             return Some(absolute(self.expand_home(Path::new(folder))?));
         }
@@ -58,8 +91,8 @@ impl Environment {
         }
     }
 
-    /// The Python to run. A relative path is made absolute, since the child runs in another folder.
-    pub(super) fn python(&self) -> PathBuf {
+    /// The Python whose pip downloads plugins. A relative path is made absolute, since the child runs in another folder.
+    pub fn python(&self) -> PathBuf {
         let Some(python) = non_empty(&self.python) else {
             return PathBuf::from("python3");
         };
@@ -67,7 +100,7 @@ impl Environment {
         if path.components().count() > 1 { absolute(path) } else { path }
     }
 
-    fn home(&self) -> Option<PathBuf> {
+    pub(super) fn home(&self) -> Option<PathBuf> {
         non_empty(&self.home).map(PathBuf::from)
     }
 }
@@ -77,7 +110,7 @@ pub(super) fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
-fn non_empty(variable: &Option<OsString>) -> Option<&OsString> {
+pub(super) fn non_empty(variable: &Option<OsString>) -> Option<&OsString> {
     variable.as_ref().filter(|value| !value.is_empty())
 }
 
@@ -96,6 +129,7 @@ mod tests {
             xdg_cache_home: value("XDG"),
             home: value("HOME"),
             python: value("PYTHON"),
+            ..Environment::default()
         }
     }
 

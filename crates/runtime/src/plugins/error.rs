@@ -5,9 +5,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::candidate::Origin;
 use super::digest::Sha256Digest;
 use super::pins::{PinnedPlugin, Platform};
-use super::resolve::Origin;
 
 /// No plugin could be found or fetched. The message says what was given, what was expected and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,12 @@ pub enum PluginErrorKind {
     Unreadable,
     /// The short name is not in the table.
     UnknownName,
+    /// The variable `PJRT_NAMES_AND_LIBRARY_PATHS` is not what it has to be.
+    NamesAndPaths,
+    /// There is no plugin for the device that the variable `PJRT_DEVICE` asks for.
+    NoPluginForDevice,
+    /// The plugin is the TPU's, and would hang where no TPU is.
+    NoTpu,
     /// The plugin is built for other machines.
     UnsupportedPlatform,
     /// The plugin is not in the cache and the network may not be used.
@@ -52,7 +58,7 @@ pub enum PluginErrorKind {
 pub enum DownloadFailure {
     /// The package index could not be reached.
     Network,
-    /// The index has no such version for this Python and platform.
+    /// The index has no such version for this platform.
     NoSuchVersion,
     /// The disk is full.
     DiskFull,
@@ -68,6 +74,9 @@ impl PluginError {
             Repr::NotAFile { .. } => PluginErrorKind::NotAFile,
             Repr::Unreadable { .. } => PluginErrorKind::Unreadable,
             Repr::UnknownName { .. } => PluginErrorKind::UnknownName,
+            Repr::NamesAndPaths { .. } => PluginErrorKind::NamesAndPaths,
+            Repr::NoPluginForDevice { .. } => PluginErrorKind::NoPluginForDevice,
+            Repr::NoTpu { .. } => PluginErrorKind::NoTpu,
             Repr::UnsupportedPlatform { .. } => PluginErrorKind::UnsupportedPlatform,
             Repr::Offline { .. } => PluginErrorKind::Offline,
             Repr::PythonMissing { .. } => PluginErrorKind::PythonMissing,
@@ -86,6 +95,7 @@ impl PluginError {
             Repr::NotFound { path, .. }
             | Repr::NotAFile { path, .. }
             | Repr::Unreadable { path, .. }
+            | Repr::NoTpu { path }
             | Repr::DigestMismatch { file: path, .. }
             | Repr::Cache { path, .. } => Some(path),
             _ => None,
@@ -120,6 +130,27 @@ pub(super) enum Repr {
         did_you_mean(nearest)
     )]
     UnknownName { given: String, origin: Origin, nearest: Option<String>, known: Known },
+
+    #[error(
+        "PJRT_NAMES_AND_LIBRARY_PATHS: entry {entry:?}: {reason}; write name:path, or name:path.json with the path of a \
+         JSON file, and commas between entries"
+    )]
+    NamesAndPaths { entry: String, reason: String },
+
+    #[error(
+        "there is no plugin for PJRT_DEVICE={asked}{}; there are plugins for {known}; for another device name its plugin \
+         with --plugin PATH or PJRT_NAMES_AND_LIBRARY_PATHS={}:PATH",
+        did_you_mean(nearest),
+        asked.to_lowercase()
+    )]
+    NoPluginForDevice { asked: String, nearest: Option<String>, known: Known },
+
+    #[error(
+        "plugin {path:?} is the TPU's, and this machine has no TPU: neither /dev/accel0 nor a TPU in /dev/vfio; loading \
+         it would hang, asking for its cloud's metadata; to run here use another plugin, such as --plugin cpu; to compile \
+         for TPUs that are elsewhere start this program with TPU_SKIP_MDS_QUERY=1"
+    )]
+    NoTpu { path: PathBuf },
 
     #[error(
         "plugin {name} is built for {built_for}, this machine is {here}; pass --plugin PATH with a plugin built for it"
@@ -219,13 +250,21 @@ impl fmt::Display for DownloadFailure {
                 "no connection to the package index; check network and proxy and run again, or pass --plugin PATH"
             }
             Self::NoSuchVersion => {
-                "the package index has no such version for this Python and platform; \
-                 check which index pip uses, or pass --plugin PATH"
+                "the package index has no such version for this platform; check which index pip uses, or pass \
+                 --plugin PATH"
             }
             Self::DiskFull => "the disk is full; free some space, or set SHARDWRIGHT_CACHE_DIR to a folder elsewhere",
             Self::Other => "it failed as shown below; mend that and run again, or pass --plugin PATH",
         })
     }
+}
+
+/// The name most like `given`, unless none is like it.
+pub(super) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    // `tpu` is the end of `libtpu`, and yet nearer to `cpu` by its letters.
+    let is_part = |name: &str| given.len() >= 3 && name.contains(given);
+    let likeness = |name: &&String| if is_part(name) { 1.0 } else { strsim::jaro_winkler(given, name) };
+    known.filter(|name| likeness(name) > 0.75).max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
 }
 
 fn did_you_mean(nearest: &Option<String>) -> String {
@@ -234,4 +273,23 @@ fn did_you_mean(nearest: &Option<String>) -> String {
 
 fn last_lines(output: &[String]) -> String {
     output.iter().map(|line| format!("\n  pip: {line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pins::PinnedPlugins;
+    use super::*;
+
+    #[test]
+    fn nearest_name_is_offered_only_when_it_is_near() {
+        let check = |given: &str, expect: Option<&str>| {
+            let names = PinnedPlugins::embedded().iter().map(|pin| &pin.name);
+            assert_eq!(nearest(given, names).map(String::as_str), expect, "{given}");
+        };
+        check("cpu0.81", Some("cpu-0.81"));
+        check("cpu-0.1O6", Some("cpu-0.106"));
+        check("tpu", Some("libtpu"));
+        check("cuda", None);
+        check("", None);
+    }
 }

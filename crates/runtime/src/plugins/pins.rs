@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Component, Path};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::candidate::DeviceType;
 use super::digest::{InvalidDigest, Sha256Digest, digest_while};
 use super::error::{DigestAdvice, PluginError, Repr};
 use super::resolve::looks_like_a_file;
+use super::tags::WheelTags;
 
 static EMBEDDED: LazyLock<PinnedPlugins> = LazyLock::new(|| {
     PinnedPlugins::parse(include_str!("../../../../third_party/plugins.toml"))
@@ -32,6 +34,8 @@ pub struct PinnedPlugins {
 pub struct PinnedPlugin {
     /// The short name users write, such as `cpu`.
     pub name: String,
+    /// The kind of device it is for.
+    pub device: DeviceType,
     /// The Python package that carries it.
     pub package: String,
     /// The version of that package.
@@ -52,7 +56,7 @@ pub struct PinnedPlugin {
     pub file_sha256: Sha256Digest,
     /// The PJRT API version it was built with: major, minor.
     pub pjrt_api: (u32, u32),
-    /// Its licence, as an SPDX expression.
+    /// Its licence, as an SPDX expression; `LicenseRef-…` names terms of its vendor's own.
     pub licence: String,
     /// What else to know about it, in a line.
     pub note: String,
@@ -139,6 +143,17 @@ impl PinnedPlugins {
     pub fn default_plugin(&self) -> &PinnedPlugin {
         &self.plugins[self.default_idx]
     }
+
+    /// The plugin of each kind of device that is used where that device is meant: the default, and of every other kind
+    /// the first in the table.
+    pub(super) fn defaults(&self) -> impl Iterator<Item = &PinnedPlugin> {
+        let first_of = |device: &DeviceType| self.iter().find(|plugin| plugin.device == *device);
+        let default = self.default_plugin();
+        self.iter().filter(move |plugin| match plugin.device == default.device {
+            true => plugin.name == default.name,
+            false => first_of(&plugin.device).is_some_and(|first| first.name == plugin.name),
+        })
+    }
 }
 
 impl PinnedPlugin {
@@ -150,6 +165,21 @@ impl PinnedPlugin {
         let mut opened = File::open(file).map_err(unreadable)?;
         let found = digest_while(&mut opened, unreadable, |_| Ok(()))?;
         expect_digest(self.file_sha256, found, file, DigestAdvice::RemoveCached)
+    }
+
+    /// Whether its vendor's own terms apply, instead of a licence that everybody knows.
+    pub fn is_proprietary(&self) -> bool {
+        self.licence.starts_with("LicenseRef-")
+    }
+
+    /// Whether `file` is there and has the pinned size.
+    pub(super) fn has_size_of(&self, file: &Path) -> bool {
+        fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.len() == self.file_bytes)
+    }
+
+    /// What the wheel's name says of where it can be installed.
+    pub(super) fn tags(&self) -> WheelTags<'_> {
+        WheelTags::of(&self.wheel).expect("tables check the names of wheels")
     }
 
     /// The name of the shared library without its folder in the wheel.
@@ -195,6 +225,7 @@ struct RawTable {
 #[serde(deny_unknown_fields)]
 struct RawPlugin {
     name: String,
+    device: String,
     package: String,
     version: String,
     os: String,
@@ -225,13 +256,14 @@ impl RawPlugin {
         check("name", &self.name, is_word(&self.name) && !looks_like_a_file(self.name.as_ref()), short)?;
         // These become folder names and arguments of a command.
         let word = "letters, digits, `.`, `_` and `-`, starting with a letter or digit";
+        check("device", &self.device, is_word(&self.device), word)?;
         check("package", &self.package, is_word(&self.package), word)?;
         check("version", &self.version, is_word(&self.version), word)?;
         check(
             "wheel",
             &self.wheel,
-            is_word(&self.wheel) && self.wheel.ends_with(".whl"),
-            "a file name in .whl",
+            is_word(&self.wheel) && WheelTags::of(&self.wheel).is_some(),
+            "a wheel's file name, package-version-python-abi-platform.whl",
         )?;
         let inside = !self.file.is_empty()
             && Path::new(&self.file).components().all(|part| matches!(part, Component::Normal(_)));
@@ -246,6 +278,7 @@ impl RawPlugin {
         let (wheel_sha256, file_sha256) = (digest(&self.wheel_sha256)?, digest(&self.file_sha256)?);
         Ok(PinnedPlugin {
             name: self.name,
+            device: DeviceType::new(&self.device),
             package: self.package,
             version: self.version,
             platform: Platform { os: self.os, arch: self.arch },
@@ -290,6 +323,18 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_device_has_one_default() {
+        let names: Vec<&str> = PinnedPlugins::embedded().defaults().map(|pin| pin.name.as_str()).collect();
+        assert_eq!(names, ["cpu", "libtpu"]);
+    }
+
+    #[test]
+    fn terms_of_a_vendor_are_told_from_licences() {
+        let proprietary = PinnedPlugins::embedded().iter().filter(|pin| pin.is_proprietary());
+        assert_eq!(proprietary.map(|pin| pin.name.as_str()).collect::<Vec<_>>(), ["libtpu"]);
+    }
+
+    #[test]
     fn damaged_tables_name_the_plugin_and_the_key() {
         let check = |written: &str, instead: &str, expect: &str| {
             assert!(TABLE.contains(written), "{written}");
@@ -302,7 +347,7 @@ mod tests {
             "plugin table: the default tpu is none of the plugins",
         );
         check("\"cpu-0.81\"", "\"cpu\"", "plugin table: two plugins are named cpu");
-        check("wheel_bytes", "wheel_size", "plugin table: TOML parse error at line 18, column 1");
+        check("wheel_bytes", "wheel_size", "plugin table: TOML parse error at line 22, column 1");
         check(
             "\"cpu-0.81\"",
             "\"cpu.so\"",
@@ -324,5 +369,11 @@ mod tests {
             "plugin cpu-0.81: pjrt_api is \"81\", expected major.minor, such as 0.115",
         );
         check("\"88c3", "\"x8c3", "plugin cpu-0.81");
+        check(
+            "-py3-none-manylinux_2_27_x86_64.whl",
+            "-none.whl",
+            "plugin cpu: wheel is \"lammps_jax_pjrt_cpu-0.11.2-none.whl\", expected a wheel's file name, \
+             package-version-python-abi-platform.whl",
+        );
     }
 }

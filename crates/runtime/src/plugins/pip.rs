@@ -30,9 +30,14 @@ pub(super) fn download(
 ) -> Result<(), PluginError> {
     let temporary = folder.join("tmp");
     fs::create_dir(&temporary).map_err(Repr::cache("create folder", &temporary))?;
+    let tags = pin.tags();
+    let (implementation, version) = tags.implementation_and_version();
     let mut command = Command::new(python);
     command
         .args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:"])
+        // Exactly the pinned wheel, whatever Python this pip belongs to: the library inside needs none.
+        .args(["--implementation", implementation, "--python-version", &version, "--abi", tags.abi])
+        .args(["--platform", tags.platform, "--ignore-requires-python"])
         .args(["--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--dest"])
         .arg(folder)
         .arg(format!("{}=={}", pin.package, pin.version))

@@ -7,9 +7,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf, is_separator};
 
 use super::cache::PluginFolder;
+use super::candidate::{Candidate, Origin};
+use super::discover::discover;
 use super::environment::{Environment, absolute};
-use super::error::{Known, PluginError, Repr};
+use super::error::{Known, PluginError, Repr, nearest};
 use super::fetch::{FetchEvent, fetch};
+use super::installed;
 use super::pins::{PinnedPlugin, PinnedPlugins, Platform};
 
 /// What the caller wants.
@@ -31,18 +34,6 @@ pub enum Network {
     Offline,
 }
 
-/// The rule that chose a plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Origin {
-    /// The caller asked for it.
-    Request,
-    /// The environment variable `SHARDWRIGHT_PLUGIN` names it.
-    Variable,
-    /// Nothing was asked for, so it is the table's default.
-    Default,
-}
-
 /// A plugin to load. Its `Display` is for a first log line: file, pinned package, and the rule that won.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -53,11 +44,14 @@ pub struct ResolvedPlugin {
     pub name: String,
     /// The rule that chose it.
     pub origin: Origin,
-    /// Its pin, when it was named by its short name.
+    /// Its pin, when it is the pinned one: asked for by its short name, or of the pinned size.
     pub pinned: Option<PinnedPlugin>,
+    /// The installed package that it belongs to, with its version, where it is not the pinned one.
+    pub package: Option<String>,
 }
 
-/// Find the plugin that `request` and `environment` ask for; fetch it if it is pinned and not in the cache.
+/// Find the plugin that `request` and `environment` ask for, as [`discover`] does; fetch it if it is pinned and not on
+/// this machine.
 ///
 /// `progress` hears about a fetch, and nothing when there is none.
 pub fn resolve(
@@ -66,18 +60,46 @@ pub fn resolve(
     environment: &Environment,
     progress: &mut dyn FnMut(FetchEvent<'_>),
 ) -> Result<ResolvedPlugin, PluginError> {
-    let (given, origin) = match (&request.plugin, environment.plugin()) {
-        (Some(given), _) => (given.as_os_str(), Origin::Request),
-        (None, Some(given)) => (given.as_os_str(), Origin::Variable),
-        (None, None) => (OsStr::new(&pins.default_plugin().name), Origin::Default),
+    discover(request, pins, environment)?.obtain(request.network, environment, progress)
+}
+
+/// The plugin that is asked for by a file or a short name.
+pub(super) fn named(
+    given: &OsStr,
+    origin: Origin,
+    pins: &PinnedPlugins,
+    environment: &Environment,
+) -> Result<Candidate, PluginError> {
+    if looks_like_a_file(given) {
+        let path = environment.expand_home(Path::new(given)).map(absolute).ok_or_else(|| Repr::NoHome {
+            needed_for: format!("plugin {given:?}"),
+            instead: "write the path in full",
+        })?;
+        check_file(&path, &given.to_string_lossy(), origin, pins)?;
+        return Ok(Candidate::file(path, origin));
+    }
+    let pin = find_pin(given, origin, pins)?;
+    let cached = PluginFolder::of(pin, environment).ok().and_then(|folder| folder.locate());
+    let path = cached.or_else(|| installed::locate(pin, environment));
+    Ok(Candidate::pinned(pin, path, origin))
+}
+
+/// The candidate's file, fetched if there is none yet.
+pub(super) fn obtain(
+    candidate: &Candidate,
+    network: Network,
+    environment: &Environment,
+    progress: &mut dyn FnMut(FetchEvent<'_>),
+) -> Result<ResolvedPlugin, PluginError> {
+    let path = match &candidate.path {
+        Some(path) => path.clone(),
+        None => {
+            let pin = candidate.pinned.as_ref().expect("only pinned plugins are known without a file");
+            locate_or_fetch(pin, network, environment, progress)?
+        }
     };
-    let resolved = if looks_like_a_file(given) {
-        resolve_file(given, origin, pins, environment)?
-    } else {
-        let pin = find_pin(given, origin, pins)?;
-        let path = locate_or_fetch(pin, request.network, environment, progress)?;
-        ResolvedPlugin { path, name: pin.name.clone(), origin, pinned: Some(pin.clone()) }
-    };
+    let Candidate { name, origin, pinned, package, .. } = candidate.clone();
+    let resolved = ResolvedPlugin { path, name, origin, pinned, package };
     tracing::debug!(plugin = %resolved, "resolved");
     Ok(resolved)
 }
@@ -89,31 +111,25 @@ pub(super) fn looks_like_a_file(given: &OsStr) -> bool {
     library || text.contains(".so.") || text.starts_with('~') || text.contains(is_separator)
 }
 
-fn resolve_file(
-    given: &OsStr,
+/// Fails unless `path` is a regular file; `given` is what was written for it.
+pub(super) fn check_file(
+    path: &Path,
+    given: &str,
     origin: Origin,
     pins: &PinnedPlugins,
-    environment: &Environment,
-) -> Result<ResolvedPlugin, PluginError> {
-    let path = environment.expand_home(Path::new(given)).map(absolute).ok_or_else(|| Repr::NoHome {
-        needed_for: format!("plugin {given:?}"),
-        instead: "write the path in full",
-    })?;
+) -> Result<(), PluginError> {
+    let path = path.to_owned();
     let metadata = fs::metadata(&path).map_err(|source| match source.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => Repr::NotFound {
-            path: path.clone(),
-            given: given.to_string_lossy().into_owned(),
-            origin,
-            known: known(pins),
-        },
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            Repr::NotFound { path: path.clone(), given: given.to_owned(), origin, known: known(pins) }
+        }
         _ => Repr::Unreadable { path: path.clone(), source },
     })?;
-    if !metadata.is_file() {
-        let found = if metadata.is_dir() { "a folder" } else { "not a regular file" };
-        return Err(Repr::NotAFile { path, found, origin }.into());
+    if metadata.is_file() {
+        return Ok(());
     }
-    let name = path.file_name().unwrap_or(given).to_string_lossy().into_owned();
-    Ok(ResolvedPlugin { path, name, origin, pinned: None })
+    let found = if metadata.is_dir() { "a folder" } else { "not a regular file" };
+    Err(Repr::NotAFile { path, found, origin }.into())
 }
 
 fn find_pin<'a>(
@@ -123,7 +139,7 @@ fn find_pin<'a>(
 ) -> Result<&'a PinnedPlugin, PluginError> {
     let given = given.to_string_lossy();
     pins.get(&given).ok_or_else(|| {
-        let nearest = nearest(&given, pins).map(|pin| pin.name.clone());
+        let nearest = nearest(&given.to_lowercase(), pins.iter().map(|pin| &pin.name)).cloned();
         Repr::UnknownName { given: given.into_owned(), origin, nearest, known: known(pins) }.into()
     })
 }
@@ -153,36 +169,22 @@ fn locate_or_fetch(
     }
 }
 
-/// The name most like `given`, unless none is like it.
-fn nearest<'a>(given: &str, pins: &'a PinnedPlugins) -> Option<&'a PinnedPlugin> {
-    let given = given.to_lowercase();
-    let likeness = |pin: &PinnedPlugin| strsim::jaro_winkler(&given, &pin.name);
-    pins.iter().filter(|pin| likeness(pin) > 0.7).max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-}
-
 fn known(pins: &PinnedPlugins) -> Known {
     Known(pins.iter().map(|pin| pin.name.clone()).collect())
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ResolvedPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Request => "by --plugin",
-            Self::Variable => "by SHARDWRIGHT_PLUGIN",
-            Self::Default => "by default",
-        })
+        write!(f, "{} ({}chosen {})", self.path.display(), carrier(&self.pinned, &self.package), self.origin)
     }
 }
 
-impl fmt::Display for ResolvedPlugin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
-        match &self.pinned {
-            Some(pin) => {
-                write!(f, " ({}: {} {}, chosen {})", pin.name, pin.package, pin.version, self.origin)
-            }
-            None => write!(f, " (chosen {})", self.origin),
-        }
+/// The package that carries a plugin, before a comma; nothing where there is none.
+pub(super) fn carrier(pinned: &Option<PinnedPlugin>, package: &Option<String>) -> String {
+    match (pinned, package) {
+        (Some(pin), _) => format!("{}: {} {}, ", pin.name, pin.package, pin.version),
+        (None, Some(package)) => format!("{package}, "),
+        (None, None) => String::new(),
     }
 }
 
@@ -200,18 +202,5 @@ mod tests {
         for name in ["cpu", "cpu-0.106", "CPU", "so", "", "cpu.sofa"] {
             assert!(!looks_like_a_file(name.as_ref()), "{name}");
         }
-    }
-
-    #[test]
-    fn nearest_name_is_offered_only_when_it_is_near() {
-        let check = |given: &str, expect: Option<&str>| {
-            let found = nearest(given, PinnedPlugins::embedded()).map(|pin| pin.name.as_str());
-            assert_eq!(found, expect, "{given}");
-        };
-        check("CPU", Some("cpu"));
-        check("cpu0.81", Some("cpu-0.81"));
-        check("cpu-0.1O6", Some("cpu-0.106"));
-        check("libtpu", None);
-        check("", None);
     }
 }

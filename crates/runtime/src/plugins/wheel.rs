@@ -12,7 +12,8 @@ use super::digest::{Sha256Digest, digest_while};
 use super::error::{DigestAdvice, PluginError, Repr};
 use super::pins::{PinnedPlugin, expect_digest};
 
-/// Unpack the plugin of `wheel` into `folder`, checking its digest, and the wheel's `dist-info` beside it.
+/// Unpack the plugin of `wheel` into `folder`, checking its digest, and beside it the wheel's `dist-info` and the licences
+/// and notices that lie with the plugin.
 ///
 /// Everything is synced to disk but `folder` itself. `progress` hears the plugin's bytes so far.
 pub(super) fn unpack(
@@ -30,19 +31,19 @@ pub(super) fn unpack(
     let found = write_synced(&mut entry, &target, &broken, progress)?;
     drop(entry);
     expect_digest(pin.file_sha256, found, Path::new(&pin.file), DigestAdvice::FetchAgain)?;
-    unpack_dist_info(pin, &mut archive, folder)
+    unpack_papers(pin, &mut archive, folder)
 }
 
-fn unpack_dist_info(
+fn unpack_papers(
     pin: &PinnedPlugin,
     archive: &mut ZipArchive<BufReader<File>>,
     folder: &Path,
 ) -> Result<(), PluginError> {
     for idx in 0..archive.len() {
-        let broken = |source| broken_wheel(pin, "dist-info", source);
+        let broken = |source| broken_wheel(pin, "licences and dist-info", source);
         let mut entry = archive.by_index(idx).map_err(|error| broken(error.into()))?;
         // `enclosed_name` is `None` for paths that lead out of the folder.
-        let Some(name) = entry.enclosed_name().filter(|name| entry.is_file() && is_dist_info(name)) else {
+        let Some(name) = entry.enclosed_name().filter(|name| entry.is_file() && is_paper(pin, name)) else {
             continue;
         };
         let target = folder.join(name);
@@ -54,8 +55,12 @@ fn unpack_dist_info(
     Ok(())
 }
 
-fn is_dist_info(name: &Path) -> bool {
-    name.iter().next().is_some_and(|first| first.to_string_lossy().ends_with(".dist-info"))
+fn is_paper(pin: &PinnedPlugin, name: &Path) -> bool {
+    let is_dist_info =
+        name.iter().next().is_some_and(|first| first.to_string_lossy().ends_with(".dist-info"));
+    let title = name.file_name().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
+    let is_licence = title.contains("LICENSE") || title.contains("LICENCE") || title.contains("NOTICE");
+    is_dist_info || (is_licence && name.parent() == Path::new(&pin.file).parent())
 }
 
 /// Copy `entry` to the new file `target`, sync it, and return the digest of what was written.
