@@ -183,15 +183,22 @@ impl Program {
         &self,
         arguments: impl IntoIterator<Item = Argument<'a>>,
     ) -> Result<Execution, RuntimeError> {
-        let arguments: Vec<Argument<'_>> = arguments.into_iter().collect();
+        let mut arguments: Vec<Argument<'_>> = arguments.into_iter().collect();
         self.check(&arguments)?;
-        let execution = self.loaded.execute(arguments.into_iter().map(|argument| match argument {
+        let execution = self.loaded.execute(arguments.iter_mut().map(|argument| match argument {
             Argument::Borrow(array) => Arg::Borrow(array.buffers()),
-            Argument::Donate(array) => Arg::Donate(array.into_buffers()),
+            Argument::Donate(array) => Arg::Donate(array.take_buffers()),
         }))?;
-        let outputs = execution.outputs.into_iter().zip(&self.output_types);
+        let mut donated = arguments.into_iter().filter_map(|argument| match argument {
+            Argument::Borrow(_) => None,
+            Argument::Donate(array) => Some(array),
+        });
+        let output = |(buffers, ty)| match donated.next() {
+            Some(array) => array.refilled(ty, buffers),
+            None => ShardedArray::from_parts(Arc::clone(ty), buffers),
+        };
         Ok(Execution {
-            outputs: outputs.map(|(buffers, ty)| ShardedArray::from_parts(Arc::clone(ty), buffers)).collect(),
+            outputs: execution.outputs.into_iter().zip(&self.output_types).map(output).collect(),
             done: execution.done,
             program: Arc::clone(&self.name),
             mesh: self.mesh.clone(),
