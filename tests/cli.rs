@@ -49,7 +49,8 @@ impl Folder {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shardwright"));
         command.current_dir(self.path()).args(words).env("SHARDWRIGHT_CACHE_DIR", self.path().join("cache"));
-        for variable in ["SHARDWRIGHT_PLUGIN", "CPU_NUM_DEVICES", "XLA_USE_BF16"] {
+        for variable in ["SHARDWRIGHT_PLUGIN", "SHARDWRIGHT_COMPILE_CACHE", "CPU_NUM_DEVICES", "XLA_USE_BF16"]
+        {
             command.env_remove(variable);
         }
         command
@@ -905,7 +906,7 @@ fn settings_without_effect_are_noted() {
         RUN,
         "run.json --lr_scheduler_type constant --warmup_steps 5 --cache_dir /tmp",
         expect![[r#"
-        note: cache_dir has no effect: only plugins are cached, see SHARDWRIGHT_CACHE_DIR
+        note: cache_dir has no effect: see SHARDWRIGHT_CACHE_DIR for what is cached
         note: warmup has no effect: lr_scheduler_type is constant; use constant_with_warmup
     "#]],
     );

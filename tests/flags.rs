@@ -195,6 +195,8 @@ fn train(folder: &Path, steps: u32, more: &[&str]) -> Output {
         "full_shard",
         "--metrics_file",
         "metrics.json",
+        "--compile_cache",
+        "off",
         "--max_steps",
         &steps,
     ];

@@ -34,7 +34,10 @@ Exit codes:
 const ENVIRONMENT: &str = "\
 Environment:
   SHARDWRIGHT_PLUGIN     the plugin where --plugin is not given
-  SHARDWRIGHT_CACHE_DIR  where plugins are kept [default: ~/.cache/shardwright, or in XDG_CACHE_HOME]
+  SHARDWRIGHT_CACHE_DIR  where plugins and compiled programs are kept [default: ~/.cache/shardwright, or in XDG_CACHE_HOME]
+  SHARDWRIGHT_COMPILE_CACHE
+                         where compiled programs are kept where --compile_cache is not given; if neither is,
+                         XLA_PERSISTENT_CACHE_PATH and XLA_PERSISTENT_CACHE_READ_ONLY count
   SHARDWRIGHT_PYTHON     the Python whose pip downloads plugins [default: python3]
   CPU_NUM_DEVICES        virtual devices of a CPU plugin where --cpu_devices is not given
   XLA_FLAGS              flags for the compiler, before those of --xla_flags; they are checked
@@ -108,6 +111,8 @@ pub(super) struct GlobalArgs {
     /// Virtual devices of a CPU plugin, at most 1024 [default: 8]
     #[arg(long = "cpu_devices", global = true, value_name = "N")]
     cpu_devices: Option<String>,
+    #[command(flatten)]
+    pub(super) compile: CompileArgs,
     /// Show the sharding plan and the log; twice for more of the log
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(super) verbose: u8,
@@ -118,6 +123,23 @@ pub(super) struct GlobalArgs {
     compiler: CompilerArgs,
     #[command(flatten)]
     pub(super) records: RecordArgs,
+}
+
+/// Flags about compilation.
+#[derive(Debug, Args)]
+pub(super) struct CompileArgs {
+    /// Where compiled programs are kept: on, off, ro (only read), a folder, or a folder and `:ro` [default: on]
+    #[arg(id = "compile_cache", long = "compile_cache", global = true, value_name = "WHERE")]
+    pub(super) cache: Option<OsString>,
+    /// Seconds after which a compiler is given up [default: 3600]
+    #[arg(id = "compile_timeout", long = "compile_timeout", global = true, value_name = "SECONDS")]
+    pub(super) timeout: Option<String>,
+    /// Gibibytes of address space that a compiler may use [default: no limit]
+    #[arg(id = "compile_memory", long = "compile_memory", global = true, value_name = "GIB")]
+    pub(super) memory: Option<String>,
+    /// Compile in this process: one less to start, and a compiler that aborts ends the run
+    #[arg(id = "compile_in_process", long = "compile_in_process", global = true)]
+    pub(super) in_process: bool,
 }
 
 /// What to do.

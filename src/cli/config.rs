@@ -70,7 +70,7 @@ fn unsupported(settings: &Settings, notices: &mut Notices) -> Result<(), Failure
         return Err(settings.do_train.wrong("this leaves nothing to do; leave it out to train"));
     }
     if settings.cache_dir.is_some() {
-        notices.push("cache_dir has no effect: only plugins are cached, see SHARDWRIGHT_CACHE_DIR".into());
+        notices.push("cache_dir has no effect: see SHARDWRIGHT_CACHE_DIR for what is cached".into());
     }
     if std::env::var_os("XLA_USE_BF16").is_some_and(|value| value == "1") {
         notices.push("XLA_USE_BF16 has no effect: training is in float32".into());

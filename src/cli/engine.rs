@@ -1,6 +1,7 @@
 //! The calls into the training and runtime crates, and what their errors mean for the exit code.
 
 use shardwright_pjrt::Counters;
+use shardwright_runtime::compile::{CompilerDeath, Ending};
 use shardwright_runtime::plugins::ResolvedPlugin;
 use shardwright_runtime::{Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions};
 use shardwright_train::{Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults};
@@ -11,6 +12,8 @@ use super::report::labelled;
 
 const MESH_HINT: &str =
     "--mesh names the axes and their sizes; --cpu_devices sets how many devices a CPU plugin has";
+
+const TIMEOUT_HINT: &str = "--compile_timeout sets how many seconds a compiler may take";
 
 /// An opened plugin.
 pub(super) struct Engine {
@@ -92,6 +95,13 @@ impl From<RuntimeError> for Failure {
     }
 }
 
+fn hint(error: &RuntimeError) -> Option<&'static str> {
+    match error.compiler_death().map(CompilerDeath::ending) {
+        Some(Ending::TimedOut(_)) => Some(TIMEOUT_HINT),
+        _ => (error.kind() == RuntimeErrorKind::Mesh).then_some(MESH_HINT),
+    }
+}
+
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Failure {
         let cause = match error.kind() {
@@ -100,8 +110,14 @@ impl From<TrainError> for Failure {
             TrainErrorKind::Interrupted => Cause::Interrupted,
             _ => Cause::Run,
         };
-        let is_mesh = matches!(&error, TrainError::Runtime(e) if e.kind() == RuntimeErrorKind::Mesh);
+        let hint = match &error {
+            TrainError::Runtime(e) => hint(e),
+            _ => None,
+        };
         let failure = Failure::new(cause, error);
-        if is_mesh { failure.with_hint(MESH_HINT) } else { failure }
+        match hint {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
     }
 }

@@ -10,6 +10,7 @@
 //! from its table. [`engine`] is the only place that calls the training and runtime crates.
 
 mod args;
+mod compile;
 mod compiler;
 mod config;
 mod console;
@@ -34,9 +35,16 @@ mod value;
 use std::process::ExitCode;
 
 use args::{Command, Parsed};
+use failure::{Cause, Failure};
+use shardwright_runtime::compile::serve_if_asked;
 
 /// Runs the command that the arguments of this process ask for.
 pub(crate) fn main() -> ExitCode {
+    // A process that was started to compile does so here and ends.
+    let compiler = match serve_if_asked() {
+        Ok(compiler) => compiler,
+        Err(error) => return Failure::new(Cause::Run, error).tell(),
+    };
     let cli = match args::parse(std::env::args_os()) {
         Ok(Parsed::Run(cli)) => cli,
         Ok(Parsed::Told(code)) => return code,
@@ -49,7 +57,7 @@ pub(crate) fn main() -> ExitCode {
     };
     console::init(&cli.global, trace.as_ref());
     let result = match &cli.command {
-        Command::Train(arguments) => train::run(&cli.global, arguments),
+        Command::Train(arguments) => train::run(&cli.global, arguments, &compiler),
         Command::Devices => devices::run(&cli.global),
         Command::Doctor(arguments) => doctor::run(&cli.global, arguments),
         Command::Plugins { action } => plugins::run(&cli.global, action.as_ref()),

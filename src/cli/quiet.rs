@@ -14,8 +14,9 @@ use shardwright_runtime::CompilerFlags;
 use super::failure::Failure;
 
 const LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
-/// Errors only.
-const ERRORS: &str = "2";
+/// What ends the process. Errors come back through the plugin's interface and are told by us; what is logged as one
+/// besides is of no use, such as the long lines about processor features when an older CPU plugin loads a program.
+const FATAL: &str = "3";
 const FLAGS: &str = "XLA_FLAGS";
 /// Where the flags are after the new start.
 const TAKEN_FLAGS: &str = "SHARDWRIGHT_XLA_FLAGS";
@@ -32,7 +33,7 @@ pub(super) fn start_anew() {
     let mut command = Command::new(program);
     command.args(env::args_os().skip(1));
     if !is_level_chosen {
-        command.env(LEVEL, ERRORS);
+        command.env(LEVEL, FATAL);
     }
     if let Some(flags) = flags {
         command.env(TAKEN_FLAGS, flags).env_remove(FLAGS);

@@ -155,11 +155,12 @@ impl Observer for Report {
                     self.tell(plan.to_string().trim_end().to_owned());
                 }
             }
-            Event::Compiled { seconds, collectives, bytes_per_device } => {
+            Event::Compiled { seconds, is_kept, collectives, bytes_per_device } => {
                 let memory = bytes_per_device.map(|n| format!("; at most {} on a device", Bytes(n)));
                 let memory = memory.unwrap_or_default();
                 let collectives = collectives.map(|c| format!(": {c}")).unwrap_or_default();
-                self.fact("compiled", format!("in {seconds:.1} s{collectives}{memory}"));
+                let kept = if is_kept { "before, and loaded " } else { "" };
+                self.fact("compiled", format!("{kept}in {seconds:.1} s{collectives}{memory}"));
             }
             Event::Start { steps, per_device_batch_size, global_batch_size, block_size } => {
                 self.fact(

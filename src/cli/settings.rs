@@ -132,7 +132,7 @@ settings! {
         max_train_samples: AtLeast<1>;
         /// Leave out the last batch of an epoch if it is not full
         dataloader_drop_last: bool = "no";
-        /// No effect: only plugins are cached, see SHARDWRIGHT_CACHE_DIR
+        /// No effect: see SHARDWRIGHT_CACHE_DIR for what is cached
         cache_dir: PathBuf;
     }
     "Training" {

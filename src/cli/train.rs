@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use shardwright_runtime::compile::ChildCompiler;
 use shardwright_train::StopFlag;
 
 use super::args::{GlobalArgs, TrainArgs};
+use super::compile;
 use super::config;
 use super::engine::{self, Engine};
 use super::failure::Failure;
@@ -15,21 +17,31 @@ use super::run_file;
 use super::settings::{Layer, Settings};
 
 /// Trains a model.
-pub(super) fn run(global: &GlobalArgs, arguments: &TrainArgs) -> Result<(), Failure> {
+pub(super) fn run(
+    global: &GlobalArgs,
+    arguments: &TrainArgs,
+    compiler: &ChildCompiler,
+) -> Result<(), Failure> {
     let stop = StopFlag::new();
     interrupt::listen(&stop)?;
-    let result = train(global, arguments, &stop);
+    let result = train(global, arguments, compiler, &stop);
     stop.finish();
     result
 }
 
-fn train(global: &GlobalArgs, arguments: &TrainArgs, stop: &StopFlag) -> Result<(), Failure> {
+fn train(
+    global: &GlobalArgs,
+    arguments: &TrainArgs,
+    compiler: &ChildCompiler,
+    stop: &StopFlag,
+) -> Result<(), Failure> {
     let file = match &arguments.run_file {
         Some(path) => run_file::read(Path::new(path))?,
         None => Layer::new(),
     };
-    let options = global.runtime_options()?;
+    let mut options = global.runtime_options()?;
     global.records.check()?;
+    options.compile = compile::setup(&global.compile, compiler)?;
     let settings = Settings::read(&[&arguments.flags, &file])?;
     let (config, notices) = config::train_config(&settings)?;
 

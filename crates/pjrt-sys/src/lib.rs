@@ -26,6 +26,8 @@ mod traits;
 #[rustfmt::skip]
 #[allow(missing_docs, reason = "generated; the C header is the documentation")]
 mod bindings;
+mod shardings;
 
 pub use bindings::*;
+pub use shardings::*;
 pub use traits::{Args, Struct};

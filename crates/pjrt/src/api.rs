@@ -69,6 +69,21 @@ impl Api {
         let Some(function) = (unsafe { A::function(self.table()) }) else {
             return Err(self.missing(A::FUNCTION, A::OFFSET));
         };
+        // SAFETY: the function is this plugin's, and the caller vouches for the fields.
+        unsafe { self.call_function(A::FUNCTION, function, args) }
+    }
+
+    /// Calls a function that is not in the table but in an extension, and returns the arguments as the plugin left them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Api::call`]; the function is this plugin's.
+    pub(crate) unsafe fn call_function<A: Struct>(
+        self,
+        name: &str,
+        function: unsafe extern "C" fn(*mut A) -> *mut sys::PJRT_Error,
+        args: A,
+    ) -> Result<A, Error> {
         let mut roomy = Roomy { args, _room: MaybeUninit::uninit() };
         // SAFETY: the function is this plugin's, the arguments come first in a live local, and the caller vouches for
         // their fields.
@@ -76,7 +91,7 @@ impl Api {
         match NonNull::new(error) {
             None => Ok(roomy.args),
             // SAFETY: the function has just passed ownership of the error.
-            Some(error) => Err(unsafe { self.take_error(A::FUNCTION, error) }),
+            Some(error) => Err(unsafe { self.take_error(name, error) }),
         }
     }
 
@@ -289,4 +304,21 @@ pub(crate) unsafe fn slice<'a, T>(pointer: *const T, len: usize) -> &'a [T] {
     }
     // SAFETY: the caller's contract.
     unsafe { std::slice::from_raw_parts(pointer, len) }
+}
+
+/// The byte strings whose places and lengths two lists give; none where a list is null.
+///
+/// # Safety
+///
+/// Each list is null, or aligned and valid for `len` values for the whole of `'a`; so is each byte string for its
+/// length.
+pub(crate) unsafe fn blobs<'a>(
+    places: *const *const c_char,
+    sizes: *const usize,
+    len: usize,
+) -> impl Iterator<Item = &'a [u8]> {
+    // SAFETY: the caller's contract.
+    let (places, sizes) = unsafe { (slice(places, len), slice(sizes, len)) };
+    // SAFETY: the caller's contract, and bytes have no alignment.
+    places.iter().zip(sizes).map(|(&place, &size)| unsafe { slice(place.cast::<u8>(), size) })
 }

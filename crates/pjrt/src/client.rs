@@ -11,6 +11,7 @@ use crate::kv_store::{Callbacks, KeyValueStore};
 use crate::named_value;
 use crate::{
     ClientOptions, CompileOptions, Counters, Device, LoadedExecutable, Operation, Plugin, ProgramFormat,
+    SerializedExecutable,
 };
 
 /// A plugin's runtime with its devices: everything that computes belongs to one.
@@ -133,6 +134,7 @@ impl Client {
     ) -> Result<LoadedExecutable, Error> {
         let device_ids: Vec<i64> = self.devices().iter().map(Device::id).collect();
         let compile_options = options.encode(&device_ids)?;
+        format.check(code, options)?;
         let _timer = self.counters().time(Operation::Compile, 0);
         let program = format.program(code);
         let args = sys::PJRT_Client_Compile_Args {
@@ -152,6 +154,25 @@ impl Client {
     /// What was done with the client so far.
     pub fn counters(&self) -> &Counters {
         &self.0.counters
+    }
+
+    /// Loads a program that was compiled before, by this build of the plugin and for devices like these.
+    ///
+    /// Other builds and other processors mostly give an error, but nobody promises that: whoever keeps executables
+    /// keeps beside them what they were made by and for.
+    pub fn load(&self, executable: &SerializedExecutable) -> Result<LoadedExecutable, Error> {
+        const FUNCTION: &str = sys::PJRT_Executable_DeserializeAndLoad_Args::FUNCTION;
+        let bytes = executable.bytes();
+        let _timer = self.counters().time(Operation::Load, bytes.len());
+        let args = sys::PJRT_Executable_DeserializeAndLoad_Args {
+            client: self.raw(),
+            serialized_executable: bytes.as_ptr().cast(),
+            serialized_executable_size: bytes.len(),
+            ..Struct::new()
+        };
+        // SAFETY: the client is alive, and the bytes are during the call. They are what a plugin has serialized: from
+        // `serialize`, or compared with the digest that was taken then. The caller owns the executable.
+        unsafe { LoadedExecutable::new(self, self.api().call(args)?.loaded_executable, FUNCTION) }
     }
 
     pub(crate) fn api(&self) -> Api {

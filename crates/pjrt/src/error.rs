@@ -1,10 +1,12 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// What went wrong in loading a plugin, in calling it, or in what it was asked to do.
 ///
 /// Printed as `kind: where: message`, for instance
 /// `invalid argument: PJRT_Client_Create: Unknown option: cpu_devices`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{kind}: {context}: {message}")]
 pub struct Error {
     kind: ErrorKind,
@@ -13,7 +15,7 @@ pub struct Error {
 }
 
 /// The kinds of [`Error`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// There is no file at the plugin's path.
@@ -57,7 +59,7 @@ pub enum ErrorKind {
 macro_rules! status_codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
         /// The status codes of PJRT, which are those of Abseil and gRPC.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum StatusCode {
             $($(#[$doc])* $name,)*

@@ -1,20 +1,10 @@
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
 use shardwright_tensor::TensorType;
 
-use crate::api::{Api, Handle, slice, string};
+use crate::api::{Api, Handle, blobs, slice, string};
 use crate::error::{Error, ErrorKind};
 use crate::named_value::{self, Attributes};
-use crate::{Client, Topology, signature, types};
-
-/// How a program to be compiled is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ProgramFormat {
-    /// MLIR, as text or bytecode: StableHLO.
-    Mlir,
-    /// A serialized `HloModuleProto`.
-    Hlo,
-}
+use crate::{Client, OpSharding, SerializedExecutable, Topology, shardings, signature, types};
 
 /// A program as the compiler left it.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,23 +51,6 @@ pub struct Executable {
 pub(crate) enum Target {
     Client { _client: Client },
     Topology { _topology: Topology },
-}
-
-impl ProgramFormat {
-    /// The program's C form, which borrows `code` and is only to be read.
-    pub(crate) fn program(self, code: &[u8]) -> sys::PJRT_Program {
-        let format = match self {
-            ProgramFormat::Mlir => "mlir",
-            ProgramFormat::Hlo => "hlo",
-        };
-        sys::PJRT_Program {
-            code: code.as_ptr().cast_mut().cast(),
-            code_size: code.len(),
-            format: format.as_ptr().cast(),
-            format_size: format.len(),
-            ..Struct::new()
-        }
-    }
 }
 
 impl Executable {
@@ -227,8 +200,33 @@ impl Executable {
         }
     }
 
-    /// The executable as bytes, in a form that this build of the plugin knows and no other.
-    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
+    /// The memory that each result lies in on each device, such as `device` or `pinned_host`.
+    pub fn output_memory_kinds(&self) -> Result<Vec<String>, Error> {
+        let args =
+            sys::PJRT_Executable_OutputMemoryKinds_Args { executable: self.handle.raw(), ..Struct::new() };
+        // SAFETY: the executable is alive, and so are the lists and the names in them, which are copied.
+        unsafe {
+            let args = self.handle.api().call(args)?;
+            Ok(blobs(args.memory_kinds, args.memory_kind_sizes, args.num_outputs)
+                .map(|name| String::from_utf8_lossy(name).into_owned())
+                .collect())
+        }
+    }
+
+    /// How each parameter is cut, as far as the plugin tells; `None` where it has no such function.
+    pub fn parameter_shardings(&self) -> Result<Option<Vec<OpSharding>>, Error> {
+        // SAFETY: the executable is alive.
+        unsafe { shardings::of_parameters(self.handle.api(), self.handle.raw()) }
+    }
+
+    /// How each result is cut, as far as the plugin tells; `None` where it has no such function.
+    pub fn output_shardings(&self) -> Result<Option<Vec<OpSharding>>, Error> {
+        // SAFETY: the executable is alive.
+        unsafe { shardings::of_outputs(self.handle.api(), self.handle.raw()) }
+    }
+
+    /// The executable as bytes, for [`Client::load`].
+    pub fn serialize(&self) -> Result<SerializedExecutable, Error> {
         let args = sys::PJRT_Executable_Serialize_Args { executable: self.handle.raw(), ..Struct::new() };
         // SAFETY: the executable is alive; the bytes are copied before what holds them is freed, once.
         unsafe {
@@ -237,7 +235,7 @@ impl Executable {
             if let Some(free) = args.serialized_executable_deleter {
                 free(args.serialized_executable);
             }
-            Ok(bytes)
+            Ok(SerializedExecutable::new(bytes))
         }
     }
 }

@@ -25,7 +25,8 @@
 //! - **Callbacks end here.** No panic in one gets into the plugin, and a client whose last handle goes in one is
 //!   destroyed on another thread, as the plugin would wait for its own.
 //! - **What plugins are known to take badly is refused**: compiling for no device at all, arguments of other types
-//!   than the program's. See [`CompileOptions`] and [`LoadedExecutable::execute`].
+//!   than the program's, damaged executables. See [`CompileOptions`], [`LoadedExecutable::execute`] and
+//!   [`SerializedExecutable`].
 //!
 //! What it cannot mend: a plugin is native code in this process, and some programs and flags make it abort. Whoever
 //! compiles what others wrote does so in a child process.
@@ -76,6 +77,9 @@ mod memory;
 mod named_value;
 mod options;
 mod plugin;
+mod program;
+mod serialized;
+mod shardings;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -89,7 +93,7 @@ pub use counters::{CounterSnapshot, Counters, Operation, OperationCount, Operati
 pub use device::{Device, DeviceDescription, DeviceMemoryStats};
 pub use error::{Error, ErrorKind, StatusCode};
 pub use event::{Event, EventFuture};
-pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram, ProgramFormat};
+pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram};
 pub use execute::{Arg, Execution};
 pub use exit::exit_now;
 pub use extension::Extension;
@@ -99,5 +103,8 @@ pub use memory::{Memory, Place};
 pub use named_value::{Attributes, NamedValue};
 pub use options::{ClientOptions, CompileOptions, Effort, EffortLevel, OptionValue};
 pub use plugin::Plugin;
+pub use program::ProgramFormat;
+pub use serialized::SerializedExecutable;
+pub use shardings::{OpSharding, Partitions};
 pub use topology::Topology;
 pub use transfer::Upload;

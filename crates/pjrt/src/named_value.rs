@@ -1,11 +1,12 @@
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use shardwright_pjrt_sys::{self as sys, Struct};
 
 use crate::api::{slice, string};
 
 /// A value that goes by a name: an option that a plugin takes, or an attribute that it reports.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum NamedValue {
     /// A text.

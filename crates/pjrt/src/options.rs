@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use prost::Message;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::named_value::NamedValue;
@@ -8,7 +9,7 @@ use crate::named_value::NamedValue;
 /// Options for the creation of a [`Client`](crate::Client) or a [`Topology`](crate::Topology), in order.
 ///
 /// Which names mean something is the plugin's matter; the CPU plugin knows `cpu_device_count`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientOptions {
     pub(crate) values: Vec<(String, NamedValue)>,
 }
@@ -40,7 +41,7 @@ impl ClientOptions {
 /// let on_two_devices =
 ///     CompileOptions { num_partitions: 2, device_assignment: vec![5, 7], ..CompileOptions::default() };
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompileOptions {
     /// How many copies of the program run side by side.
     pub num_replicas: usize,
@@ -67,7 +68,7 @@ pub struct CompileOptions {
 
 /// How much the compiler is to do. What a level changes, and whether it changes anything, is the plugin's matter; a
 /// plugin that does not know one of these takes no notice.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effort {
     /// For a fast program, as a level.
     pub optimization_level: Option<EffortLevel>,
@@ -80,7 +81,7 @@ pub struct Effort {
 }
 
 /// A level of [`Effort`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EffortLevel {
     /// As little as possible.
     O0,
@@ -93,7 +94,7 @@ pub enum EffortLevel {
 }
 
 /// The value of a compiler flag.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OptionValue {
     /// A text, which the compiler parses as the flag's own type. Truth values have to be spelled `True` or `False`.

@@ -162,6 +162,7 @@ impl Topology {
         const FUNCTION: &str = sys::PJRT_Compile_Args::FUNCTION;
         let device_ids: Vec<i64> = self.devices().iter().map(DeviceDescription::id).collect();
         let compile_options = options.encode(&device_ids)?;
+        format.check(code, options)?;
         let program = format.program(code);
         let api = self.0.plugin.api();
         let args = sys::PJRT_Compile_Args {

@@ -9,6 +9,7 @@ use shardwright_tensor::{TensorError, TensorType};
 use thiserror::Error;
 
 use crate::LocalPart;
+use crate::compile::{CompilerDeath, ProgramError};
 use crate::plugins::PluginError;
 use crate::topology::{OutOfMemory, TopologyNameError};
 
@@ -33,6 +34,10 @@ pub enum RuntimeErrorKind {
     CompilerFlag,
     /// A folder or a file for dumps that cannot be written.
     Dump,
+    /// The compiler, in a process of its own, ended without an answer: see [`RuntimeError::compiler_death`].
+    CompilerDied,
+    /// Bytes that are no program which this plugin can compile.
+    NotAProgram,
     /// A mesh that the devices cannot form, or that is not the program's.
     Mesh,
     /// A sharding that does not fit an array.
@@ -89,6 +94,10 @@ pub(crate) enum Problem {
     Dump { path: PathBuf, error: Arc<io::Error> },
     #[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<Problem>),
+    #[error(transparent)]
+    CompilerDied(Box<CompilerDeath>),
+    #[error(transparent)]
+    NotAProgram(ProgramError),
     #[error(transparent)]
     Data(TensorError),
     #[error("the block at {ranges:?} of {ty} was given as {found}")]
@@ -162,6 +171,8 @@ impl RuntimeError {
             Problem::Sharding(_) | Problem::NoSuchPartition { .. } | Problem::NoRectangle { .. } => {
                 RuntimeErrorKind::Sharding
             }
+            Problem::CompilerDied(_) => RuntimeErrorKind::CompilerDied,
+            Problem::NotAProgram(_) => RuntimeErrorKind::NotAProgram,
             Problem::ArgumentCount { .. } | Problem::Arguments { .. } => RuntimeErrorKind::Argument,
             Problem::Data(_)
             | Problem::Block { .. }
@@ -179,6 +190,14 @@ impl RuntimeError {
     pub fn out_of_memory(&self) -> Option<&OutOfMemory> {
         match &self.problem {
             Problem::OutOfMemory { shortage, .. } => Some(shortage),
+            _ => None,
+        }
+    }
+
+    /// How the compiler ended and what it said, if that is the error.
+    pub fn compiler_death(&self) -> Option<&CompilerDeath> {
+        match &self.problem {
+            Problem::CompilerDied(death) => Some(death),
             _ => None,
         }
     }
@@ -210,6 +229,12 @@ impl From<PluginError> for RuntimeError {
 impl From<shardwright_pjrt::Error> for RuntimeError {
     fn from(error: shardwright_pjrt::Error) -> Self {
         Problem::Plugin(error).into()
+    }
+}
+
+impl From<ProgramError> for RuntimeError {
+    fn from(error: ProgramError) -> Self {
+        Problem::NotAProgram(error).into()
     }
 }
 

@@ -7,6 +7,8 @@
 //! | open it, with its devices | [`Runtime::new`], or both at once: [`Runtime::open`] |
 //! | name a grid of devices | [`Runtime::mesh`] |
 //! | compile a [`ShardedModule`](shardwright_partition::ShardedModule) | [`Runtime::compile`] |
+//! | compile a program of another framework | [`Runtime::compile_foreign`] |
+//! | keep compiled programs, or compile in a child process | [`compile`] |
 //! | put an array on the devices, or back | [`ShardedArray`] |
 //! | put there what each process has of it | [`ShardedArray::from_local`] |
 //! | change its sharding, devices, memory or dtype | [`ShardedArray::reshard`], [`to_memory`](ShardedArray::to_memory), [`cast`](ShardedArray::cast) |
@@ -22,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod array;
+pub mod compile;
 mod compiler;
 mod dump;
 mod error;

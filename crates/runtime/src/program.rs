@@ -7,6 +7,7 @@ use shardwright_pjrt::{Arg, Buffer, CompiledMemoryStats, Event, LoadedExecutable
 use shardwright_tensor::TensorType;
 
 use crate::array::{ShardedType, shard_type};
+use crate::compile::Compilation;
 use crate::error::{Misfit, Problem};
 use crate::{RuntimeError, ShardedArray};
 
@@ -14,6 +15,7 @@ use crate::{RuntimeError, ShardedArray};
 pub struct Program {
     name: Arc<str>,
     loaded: LoadedExecutable,
+    compilation: Compilation,
     mesh: Mesh,
     arguments: Vec<ProgramValue>,
     outputs: Vec<ProgramValue>,
@@ -69,6 +71,7 @@ impl Program {
     /// When the compiler stores an argument or an output in another way than its sharding says.
     pub(crate) fn new(
         loaded: LoadedExecutable,
+        compilation: Compilation,
         module: &ShardedModule,
         mesh: &Mesh,
     ) -> Result<Program, RuntimeError> {
@@ -95,6 +98,7 @@ impl Program {
         let program = Program {
             name: program.name.as_str().into(),
             loaded,
+            compilation,
             mesh: mesh.clone(),
             output_types: outputs.iter().zip(donors).map(output_type).collect(),
             argument_types,
@@ -145,6 +149,11 @@ impl Program {
         &self.name
     }
 
+    /// How it was made: from the cache or anew, where, and in what time.
+    pub fn compilation(&self) -> &Compilation {
+        &self.compilation
+    }
+
     /// The devices that it runs on.
     pub fn mesh(&self) -> &Mesh {
         &self.mesh
@@ -174,17 +183,24 @@ impl Program {
         &self,
         arguments: impl IntoIterator<Item = Argument<'a>>,
     ) -> Result<Execution, RuntimeError> {
-        let arguments: Vec<Argument<'_>> = arguments.into_iter().collect();
+        let mut arguments: Vec<Argument<'_>> = arguments.into_iter().collect();
         let _span = tracing::debug_span!("execute", program = &*self.name).entered();
         self.check(&arguments)?;
-        let execution = self.loaded.execute(arguments.into_iter().map(|argument| match argument {
+        let execution = self.loaded.execute(arguments.iter_mut().map(|argument| match argument {
             Argument::Borrow(array) => Arg::Borrow(array.buffers()),
-            Argument::Donate(array) => Arg::Donate(array.into_buffers()),
+            Argument::Donate(array) => Arg::Donate(array.take_buffers()),
         }))?;
         self.follow(&execution.done);
-        let outputs = execution.outputs.into_iter().zip(&self.output_types);
+        let mut donated = arguments.into_iter().filter_map(|argument| match argument {
+            Argument::Borrow(_) => None,
+            Argument::Donate(array) => Some(array),
+        });
+        let output = |(buffers, ty)| match donated.next() {
+            Some(array) => array.refilled(ty, buffers),
+            None => ShardedArray::from_parts(Arc::clone(ty), buffers),
+        };
         Ok(Execution {
-            outputs: outputs.map(|(buffers, ty)| ShardedArray::from_parts(Arc::clone(ty), buffers)).collect(),
+            outputs: execution.outputs.into_iter().zip(&self.output_types).map(output).collect(),
             done: execution.done,
             program: Arc::clone(&self.name),
             mesh: self.mesh.clone(),

@@ -1,12 +1,15 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{
-    Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, Plugin, ProgramFormat, StatusCode,
+    Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, LoadedExecutable, Plugin,
+    ProgramFormat, StatusCode,
 };
 
 use crate::array::Conversions;
+use crate::compile::{Compilation, CompileSetup, Compiler, ForeignProgram, Source};
 use crate::compiler::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
@@ -19,7 +22,7 @@ const MOST_CPU_DEVICES: usize = 1024;
 /// A plugin that was opened, with the devices that it drives. Cheap to clone.
 #[derive(Clone)]
 pub struct Runtime {
-    client: Client,
+    compiler: Arc<Compiler>,
     settings: CompilerSettings,
     conversions: Conversions,
 }
@@ -32,6 +35,8 @@ pub struct RuntimeOptions {
     pub cpu_devices: Option<usize>,
     /// How programs are compiled.
     pub compiler: CompilerOptions,
+    /// Where compiled programs are kept, and in which process they are compiled.
+    pub compile: CompileSetup,
 }
 
 impl RuntimeOptions {
@@ -64,55 +69,41 @@ impl Runtime {
         check_before_loading(plugin, &Environment::from_process())?;
         let in_environment = flags::check_environment(plugin)?;
         let plugin = Plugin::load(plugin)?;
-        let none = ClientOptions::default();
         let cpu_devices = match options.cpu_devices {
             None => options.compiler.flags.host_devices()?.or(in_environment.host_devices()?),
             given => given,
         };
-        let client = match cpu_devices {
-            None => Client::new(&plugin, &none)?,
-            Some(found) if !(1..=MOST_CPU_DEVICES).contains(&found) => {
-                return Err(Problem::CpuDevices { found, most: MOST_CPU_DEVICES }.into());
-            }
-            Some(count) => {
-                const COUNT: &str = "cpu_device_count";
-                let count = i64::try_from(count).unwrap_or(i64::MAX);
-                match Client::new(&plugin, &none.clone().with(COUNT, count)) {
-                    // Only CPU plugins know the option; which plugins those are, their files do not tell.
-                    Err(e)
-                        if e.kind() == ErrorKind::Status(StatusCode::InvalidArgument)
-                            && e.message().contains(COUNT) =>
-                    {
-                        Client::new(&plugin, &none)?
-                    }
-                    result => result?,
-                }
-            }
-        };
+        let (client, client_options) = open_client(&plugin, cpu_devices)?;
         let settings = CompilerSettings::new(&options.compiler, plugin.path(), |options| {
             client.compile(flags::EMPTY_PROGRAM.as_bytes(), ProgramFormat::Mlir, options).map(drop)
         })?;
-        Ok(Runtime { client, settings, conversions: Conversions::default() })
+        let compiler = Compiler::new(client, client_options, options.compile.clone());
+        Ok(Runtime { compiler: Arc::new(compiler), settings, conversions: Conversions::default() })
     }
 
     /// The plugin's client, for what this crate has no words for.
     pub fn client(&self) -> &Client {
-        &self.client
+        self.compiler.client()
+    }
+
+    /// How programs are compiled.
+    pub fn compile_setup(&self) -> &CompileSetup {
+        self.compiler.setup()
     }
 
     /// How often programs were compiled and run and arrays copied, through this runtime and its clones.
     pub fn counters(&self) -> &Counters {
-        self.client.counters()
+        self.client().counters()
     }
 
     /// The name of the platform: `cpu`, `tpu`.
     pub fn platform(&self) -> &str {
-        self.client.platform_name()
+        self.client().platform_name()
     }
 
     /// The devices that this process drives, in the plugin's order.
     pub fn devices(&self) -> impl Iterator<Item = &Device> {
-        self.client.addressable_devices()
+        self.client().addressable_devices()
     }
 
     /// All devices as a mesh, in the plugin's order. In `text`, such as `data=2,fsdp=-1`, the size of one axis may be
@@ -143,9 +134,27 @@ impl Runtime {
             ..self.settings.options()
         };
         let text = module.stablehlo_text();
-        self.settings.write_down(&module.module().name, &text)?;
-        let loaded = self.client.compile(text.as_bytes(), ProgramFormat::Mlir, &options)?;
-        Program::new(loaded, module, mesh)
+        let name = &module.module().name;
+        self.settings.write_down(name, &text)?;
+        let source = Source { name, code: text.as_bytes(), format: ProgramFormat::Mlir };
+        let (loaded, compilation) = self.compiler.compile(&source, &options)?;
+        Program::new(loaded, compilation, module, mesh)
+    }
+
+    /// Compiles a program of another framework, for the devices that the options name. What it takes and gives is what
+    /// it says, buffer by buffer.
+    ///
+    /// # Errors
+    /// When the plugin does not know the program's version, or the compiler refuses it.
+    pub fn compile_foreign(
+        &self,
+        program: &ForeignProgram,
+        options: &CompileOptions,
+    ) -> Result<(LoadedExecutable, Compilation), RuntimeError> {
+        program.check_version(self.client().plugin())?;
+        let name = program.name();
+        let source = Source { name: &name, code: program.code(), format: program.format() };
+        self.compiler.compile(&source, options)
     }
 
     /// The programs that convert arrays, shared by all clones.
@@ -156,10 +165,30 @@ impl Runtime {
     /// The devices of a mesh, in the order of its partitions.
     pub(crate) fn device_order<'r>(&'r self, mesh: &Mesh) -> Result<Vec<&'r Device>, RuntimeError> {
         let device = |&id: &usize| {
-            let found = i64::try_from(id).ok().and_then(|id| self.client.device(id));
+            let found = i64::try_from(id).ok().and_then(|id| self.client().device(id));
             let missing = || Problem::NoSuchDevice { id, known: self.devices().map(Device::id).collect() };
             found.filter(|d| d.is_addressable()).ok_or_else(|| missing().into())
         };
         mesh.device_ids().iter().map(device).collect()
+    }
+}
+
+/// The plugin's client, and the options that it was made with.
+fn open_client(plugin: &Plugin, cpu_devices: Option<usize>) -> Result<(Client, ClientOptions), RuntimeError> {
+    const COUNT: &str = "cpu_device_count";
+    let none = ClientOptions::default();
+    let Some(found) = cpu_devices else { return Ok((Client::new(plugin, &none)?, none)) };
+    if !(1..=MOST_CPU_DEVICES).contains(&found) {
+        return Err(Problem::CpuDevices { found, most: MOST_CPU_DEVICES }.into());
+    }
+    let counted = none.clone().with(COUNT, i64::try_from(found).unwrap_or(i64::MAX));
+    match Client::new(plugin, &counted) {
+        // Only CPU plugins know the option; which plugins those are, their files do not tell.
+        Err(e)
+            if e.kind() == ErrorKind::Status(StatusCode::InvalidArgument) && e.message().contains(COUNT) =>
+        {
+            Ok((Client::new(plugin, &none)?, none))
+        }
+        client => Ok((client?, counted)),
     }
 }

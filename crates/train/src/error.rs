@@ -129,6 +129,9 @@ impl TrainError {
             | TrainError::Plan(_)
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::Mesh => TrainErrorKind::Input,
+            TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::CompilerDied => {
+                TrainErrorKind::Run
+            }
             TrainError::Runtime(_) => TrainErrorKind::Device,
             TrainError::Save(_)
             | TrainError::NoGathers { .. }

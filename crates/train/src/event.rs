@@ -55,6 +55,8 @@ pub enum Event<'a> {
     Compiled {
         /// How long that took.
         seconds: f64,
+        /// Whether it was kept from an earlier run, and only loaded.
+        is_kept: bool,
         /// What it does between devices, where the plugin tells.
         collectives: Option<&'a CollectiveSummary>,
         /// Bytes that one device needs at most while it runs, where the plugin tells: arguments, outputs and

@@ -16,6 +16,7 @@ use shardwright_partition::{
     CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy, data_axes,
 };
 use shardwright_runtime::Runtime;
+use shardwright_runtime::compile::CompiledBy;
 use shardwright_tensor::DType;
 
 use crate::run::Run;
@@ -324,7 +325,8 @@ impl Job {
         }
         let bytes_per_device = step.program().bytes_per_device().ok();
         let collectives = collectives.as_ref();
-        observer.event(Event::Compiled { seconds, collectives, bytes_per_device });
+        let is_kept = step.program().compilation().by == CompiledBy::Cache;
+        observer.event(Event::Compiled { seconds, is_kept, collectives, bytes_per_device });
         Ok(step)
     }
 }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{Access, access, statvfs};
 use shardwright_partition::Bytes;
+use shardwright_runtime::compile::{CacheVariables, CompileCache};
 use shardwright_runtime::plugins::{self, Environment, PinnedPlugin, PinnedPlugins, PluginStatus};
 
 use super::check::Check;
@@ -24,7 +25,7 @@ pub(super) fn checks(environment: &Environment, to_fetch: Option<&PinnedPlugin>)
     let mut checks = vec![
         unusable.unwrap_or_else(|| Check::ok(CACHE, "folder", folder.display())),
         plugins(&folder, environment),
-        Check::ok(CACHE, "compiled", contents(&folder.join("compiled"))),
+        compiled(&folder, environment),
         space(&folder, to_fetch),
     ];
     checks.extend(to_fetch.map(|_| pip(&environment.python())));
@@ -66,6 +67,27 @@ fn plugins(folder: &Path, environment: &Environment) -> Check {
     let names: Vec<&str> = cached.map(|state| state.pin.name.as_str()).collect();
     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     Check::ok(CACHE, "plugins", format!("{names}; {}", contents(&folder.join("plugins"))))
+}
+
+/// What is kept of compiled programs, and where: mostly in the cache folder.
+fn compiled(folder: &Path, environment: &Environment) -> Check {
+    let wrong = |text: String, next| Check::warning(CACHE, "compiled", &text, next);
+    let cache = match CompileCache::find(None, &CacheVariables::from_process(), environment) {
+        Ok(None) => return Check::ok(CACHE, "compiled", "off"),
+        Ok(Some(cache)) => cache,
+        Err(error) => return wrong(error.to_string(), "correct SHARDWRIGHT_COMPILE_CACHE"),
+    };
+    match cache.summary() {
+        Ok(summary) => Check::ok(CACHE, "compiled", summary),
+        // That has been said of the cache folder itself.
+        Err(_) if cache.folder().starts_with(folder) && !folder.is_dir() => {
+            Check::ok(CACHE, "compiled", "none")
+        }
+        Err(error) => wrong(
+            format!("{}: {error}", cache.folder().display()),
+            "set SHARDWRIGHT_COMPILE_CACHE to a folder elsewhere, or to off",
+        ),
+    }
 }
 
 /// Whether there is space for a plugin, which lies there as a wheel and unpacked while it is fetched.

@@ -1,5 +1,6 @@
 //! The same step by calls of the C API, with arrays of pointers that are made once.
 
+use std::mem::MaybeUninit;
 use std::path::Path;
 use std::ptr;
 
@@ -37,72 +38,92 @@ struct BuildOptions {
     use_shardy_partitioner: bool,
 }
 
+/// Arguments with room behind them, for plugins that write fields of a later header without looking at the size.
+#[repr(C)]
+struct Roomy<A>(A, MaybeUninit<[u64; 64]>);
+
 /// # Safety
 ///
 /// The pointers in `args` are what the function asks for.
-unsafe fn call<A: Args>(api: *const sys::PJRT_Api, mut args: A) -> A {
-    // SAFETY: the table is a loaded plugin's, and the caller vouches for the arguments.
-    let error = unsafe { A::function(api).expect("the plugin has the function")(&mut args) };
+unsafe fn call<A: Args>(api: *const sys::PJRT_Api, args: A) -> A {
+    let mut roomy = Roomy(args, MaybeUninit::uninit());
+    // SAFETY: the table is a loaded plugin's, and the caller vouches for the arguments, which come first.
+    let error = unsafe { A::function(api).expect("the plugin has the function")((&raw mut roomy).cast()) };
     assert!(error.is_null(), "{} failed", A::FUNCTION);
-    args
+    roomy.0
 }
 
 impl Step {
     pub(crate) fn new(plugin: &Path, text: &str, n_devices: usize) -> Step {
-        // SAFETY: the library is a PJRT plugin that is initialized already and never unloaded; all objects are
-        // alive, and all lists are for as long as a call lasts.
-        unsafe {
+        // SAFETY: the library is a PJRT plugin that is initialized already and never unloaded; the client, which
+        // owns the list of devices, is never destroyed.
+        let (api, client, devices) = unsafe {
             let library = Library::open(Some(plugin), RTLD_NOW | RTLD_LOCAL).expect("the plugin loads");
             type Entry = unsafe extern "C" fn() -> *const sys::PJRT_Api;
             let api = library.get::<Entry>(c"GetPjrtApi").expect("it is a plugin")();
             std::mem::forget(library);
-
-            let name = "cpu_device_count";
-            let mut option = sys::PJRT_NamedValue {
-                name: name.as_ptr().cast(),
-                name_size: name.len(),
-                type_: sys::PJRT_NamedValue_kInt64,
-                value_size: 1,
-                ..Struct::new()
-            };
-            option.__bindgen_anon_1.int64_value = n_devices as i64;
-            let args =
-                sys::PJRT_Client_Create_Args { create_options: &option, num_options: 1, ..Struct::new() };
-            let client = call(api, args).client;
-            let devices = call(api, sys::PJRT_Client_AddressableDevices_Args { client, ..Struct::new() });
-            let devices = std::slice::from_raw_parts(devices.addressable_devices, n_devices);
-
-            let executable = compile(api, client, text, n_devices);
-            let dims = shard_dims(n_devices).map(|dim| dim as i64);
-            let zeros = vec![0f32; dims.iter().product::<i64>() as usize];
-            let buffer = |&device| {
-                let args = sys::PJRT_Client_BufferFromHostBuffer_Args {
-                    client,
-                    data: zeros.as_ptr().cast(),
-                    type_: sys::PJRT_Buffer_Type_F32,
-                    dims: dims.as_ptr(),
-                    num_dims: dims.len(),
-                    host_buffer_semantics: sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
-                    device,
-                    ..Struct::new()
-                };
-                let args = call(api, args);
-                call(
-                    api,
-                    sys::PJRT_Event_Destroy_Args { event: args.done_with_host_buffer, ..Struct::new() },
-                );
-                args.buffer
-            };
-            let inputs: Vec<_> =
-                devices.iter().flat_map(|d| std::iter::repeat_n(d, ARRAYS)).map(buffer).collect();
-            Step {
-                api,
-                executable,
-                outputs: Rows::new(vec![ptr::null_mut(); inputs.len()], n_devices),
-                inputs: Rows::new(inputs, n_devices),
-                events: vec![ptr::null_mut(); n_devices],
-            }
+            let client = create_client(api, n_devices);
+            let list = call(api, sys::PJRT_Client_AddressableDevices_Args { client, ..Struct::new() });
+            (api, client, std::slice::from_raw_parts(list.addressable_devices, list.num_addressable_devices))
+        };
+        // SAFETY: client and device are alive.
+        let buffer = |&device| unsafe { zeros(api, client, device, shard_dims(n_devices)) };
+        let places = devices.iter().flat_map(|device| std::iter::repeat_n(device, ARRAYS));
+        let inputs: Vec<_> = places.map(buffer).collect();
+        Step {
+            api,
+            // SAFETY: the client is alive.
+            executable: unsafe { compile(api, client, text, n_devices) },
+            outputs: Rows::new(vec![ptr::null_mut(); inputs.len()], n_devices),
+            inputs: Rows::new(inputs, n_devices),
+            events: vec![ptr::null_mut(); n_devices],
         }
+    }
+}
+
+/// # Safety
+///
+/// The table is that of an initialized plugin.
+unsafe fn create_client(api: *const sys::PJRT_Api, n_devices: usize) -> *mut sys::PJRT_Client {
+    let name = "cpu_device_count";
+    let mut option = sys::PJRT_NamedValue {
+        name: name.as_ptr().cast(),
+        name_size: name.len(),
+        type_: sys::PJRT_NamedValue_kInt64,
+        value_size: 1,
+        ..Struct::new()
+    };
+    option.__bindgen_anon_1.int64_value = n_devices as i64;
+    let args = sys::PJRT_Client_Create_Args { create_options: &option, num_options: 1, ..Struct::new() };
+    // SAFETY: the option is alive during the call.
+    unsafe { call(api, args) }.client
+}
+
+/// # Safety
+///
+/// Client and device are alive and of this plugin.
+unsafe fn zeros(
+    api: *const sys::PJRT_Api,
+    client: *mut sys::PJRT_Client,
+    device: *mut sys::PJRT_Device,
+    dims: [usize; 2],
+) -> *mut sys::PJRT_Buffer {
+    let (data, dims) = (vec![0f32; dims[0] * dims[1]], dims.map(|dim| dim as i64));
+    let args = sys::PJRT_Client_BufferFromHostBuffer_Args {
+        client,
+        data: data.as_ptr().cast(),
+        type_: sys::PJRT_Buffer_Type_F32,
+        dims: dims.as_ptr(),
+        num_dims: dims.len(),
+        host_buffer_semantics: sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
+        device,
+        ..Struct::new()
+    };
+    // SAFETY: the data are needed during the first call only; the event is not used after the second.
+    unsafe {
+        let args = call(api, args);
+        call(api, sys::PJRT_Event_Destroy_Args { event: args.done_with_host_buffer, ..Struct::new() });
+        args.buffer
     }
 }
 

@@ -91,8 +91,18 @@ impl ShardedArray {
         &self.buffers
     }
 
-    pub(crate) fn into_buffers(self) -> Vec<Buffer> {
-        self.buffers
+    /// Its buffers, for a program that they are donated to. What is left is there to be refilled.
+    pub(crate) fn take_buffers(&mut self) -> Vec<Buffer> {
+        std::mem::take(&mut self.buffers)
+    }
+
+    /// Another array in the place of this one.
+    pub(crate) fn refilled(mut self, ty: &Arc<ShardedType>, buffers: Vec<Buffer>) -> ShardedArray {
+        if !Arc::ptr_eq(&self.ty, ty) {
+            self.ty = Arc::clone(ty);
+        }
+        self.buffers = buffers;
+        self
     }
 
     /// The bytes that each device holds, by partition, as the plugin says.

@@ -16,6 +16,14 @@ pub struct Sha256Digest([u8; 32]);
 pub struct InvalidDigest(String);
 
 impl Sha256Digest {
+    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) fn bytes(self) -> [u8; 32] {
+        self.0
+    }
+
     /// The first 16 digits: enough to name a folder.
     pub(super) fn short(&self) -> String {
         self.to_string()[..16].to_owned()
@@ -55,7 +63,7 @@ impl FromStr for Sha256Digest {
 ///
 /// `read_failed` turns a failed read into the caller's error, so that it can be told from a failed
 /// write in `each`.
-pub(super) fn digest_while<E>(
+pub(crate) fn digest_while<E>(
     reader: &mut dyn Read,
     read_failed: impl Fn(io::Error) -> E,
     mut each: impl FnMut(&[u8]) -> Result<(), E>,

@@ -83,7 +83,7 @@ impl Environment {
     /// `path` with a leading `~` replaced; `None` when that needs a home folder and there is none.
     ///
     /// `~name` stands for another user's home folder in a shell; here it is a file of that name.
-    pub(super) fn expand_home(&self, path: &Path) -> Option<PathBuf> {
+    pub(crate) fn expand_home(&self, path: &Path) -> Option<PathBuf> {
         match path.strip_prefix("~") {
             Ok(rest) if rest.as_os_str().is_empty() => self.home(),
             Ok(rest) => Some(self.home()?.join(rest)),

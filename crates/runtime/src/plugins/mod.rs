@@ -93,6 +93,7 @@ mod variables;
 mod wheel;
 
 pub use candidate::{Candidate, DeviceType, Origin};
+pub(crate) use digest::digest_while;
 pub use digest::{InvalidDigest, Sha256Digest};
 pub use discover::{Discovery, Other, WhyNot, discover};
 pub use environment::Environment;
