@@ -35,6 +35,8 @@ use crate::{
 /// and a gradient's reduce-scatter becomes an all-reduce. Written by hand over one torus axis after the other,
 /// the same exchange stays what it is. [`Placement::physical_mesh`] is the mesh for that: the same devices at
 /// the same partitions, with each axis broken into *sub-axes*, the pieces of physical axes that it is made of.
+/// The order of the devices alone, which [`Placement::mesh`] has, makes neighbours on the mesh neighbours on the
+/// torus; it does not make reduce-scatters. For these the program itself has to be over the physical mesh.
 /// [`Placement::physical_sharding`] turns a sharding over one into the sharding over the other that puts every
 /// block on the same device:
 ///
@@ -116,14 +118,17 @@ pub enum PlacementError {
 }
 
 impl Mesh {
-    /// The devices of a topology of one slice in the order that suits a mesh of this shape best:
-    /// [`Placement::mesh`] of [`Placement::new`], which also tells what each axis is made of.
+    /// A mesh of this shape on the devices of a topology of one slice, in the order that suits it best, and what
+    /// its axes are made of: [`Placement::new`]. The mesh itself is [`Placement::mesh`].
     ///
     /// # Errors
     ///
     /// The topology has more than one slice, or not as many devices as the mesh.
-    pub fn for_topology(shape: &AbstractMesh, topology: &PhysicalTopology) -> Result<Self, PlacementError> {
-        Ok(Placement::new(shape, topology)?.mesh)
+    pub fn for_topology(
+        shape: &AbstractMesh,
+        topology: &PhysicalTopology,
+    ) -> Result<Placement, PlacementError> {
+        Placement::new(shape, topology)
     }
 }
 
@@ -158,9 +163,10 @@ impl Placement {
     /// All placements of a mesh, best first, as for [`Placement::hybrid`].
     ///
     /// They differ in which axis of the mesh has which part of which physical axis. The axes choose from the
-    /// last one, which communicates most, to the first. Each prefers, in this order: whole physical axes, for a
-    /// ring of its own; several of them, whose links carry data at the same time; those that no axis before
-    /// it has a part of; the earlier of core, x, y and z. Where axes share a physical axis, neighbours along the
+    /// last one, which communicates most, to the first. Each prefers, in this order: whole physical axes, with
+    /// nobody else on their links; several of them, whose links carry data at the same time; those that no axis
+    /// before it has a part of; among whole ones those that wrap around, which are rings and not lines; the earlier
+    /// of core, x, y and z. Where axes share a physical axis, neighbours along the
     /// last of them are neighbours on the torus. Without coordinates there is one placement: row-major by id.
     ///
     /// The number of placements can be astronomical; each is worked out when it is asked for.
@@ -176,11 +182,13 @@ impl Placement {
         check(ici, dcn, topology)?;
         // The first physical axis is the one over slices, and of that the caller has decided. The last one, the
         // cores of a chip, is chosen first.
-        let mut physical: Vec<_> = topology.axes()[1..].iter().map(|(_, size)| *size).collect();
-        physical.rotate_right(1);
+        let mut axes = topology.axes()[1..].to_vec();
+        axes.rotate_right(1);
+        let physical = axes.iter().map(|(_, size)| *size).collect();
+        let wraps = axes.iter().map(|(axis, _)| topology.wraps(*axis)).collect();
         let logical = ici.axes().iter().map(|(_, size)| *size).collect();
         let (ici, dcn) = (ici.clone(), dcn.to_vec());
-        Ok(assignments(logical, physical).map(move |mut assignment| {
+        Ok(assignments(logical, physical, wraps).map(move |mut assignment| {
             for (factors, &over_slices) in assignment.iter_mut().zip(&dcn) {
                 factors.rotate_left(1);
                 factors.insert(0, over_slices);

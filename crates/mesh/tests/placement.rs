@@ -35,8 +35,8 @@ fn check(ici: &str, dcn: &[usize], topology: &PhysicalTopology, expect: Expect) 
     let text = match Placement::hybrid(&mesh(ici), dcn, topology) {
         Ok(placement) => {
             let minor = placement.mesh().shape().axes().last().map_or(1, |(_, size)| *size);
-            let rows: Vec<_> =
-                placement.mesh().device_ids().chunks(minor).map(|row| format!("{row:?}")).collect();
+            let ids: Vec<_> = placement.mesh().device_ids().collect();
+            let rows: Vec<_> = ids.chunks(minor).map(|row| format!("{row:?}")).collect();
             format!("{placement}\n{}\n", rows.join(" "))
         }
         Err(error) => format!("error: {error}\n"),
@@ -309,7 +309,7 @@ proptest! {
     #[test]
     fn every_device_has_one_place((topology, ici, dcn) in cases()) {
         for placement in Placement::candidates(&ici, &dcn, &topology).unwrap().take(50) {
-            let ids: BTreeSet<_> = placement.mesh().device_ids().iter().copied().collect();
+            let ids: BTreeSet<_> = placement.mesh().device_ids().collect();
             prop_assert_eq!(ids, topology.devices().iter().map(|device| device.id).collect());
             for ((name, size), (inner, outer)) in placement.mesh().shape().axes().iter().zip(ici.axes().iter().zip(&dcn)) {
                 prop_assert_eq!(*size, inner.1 * outer);
@@ -324,7 +324,7 @@ proptest! {
         let slice_of = |id: usize| topology.devices().iter().find(|device| device.id == id).unwrap().slice;
         // Partitions by their position in the grid of slices.
         let mut slices = vec![BTreeSet::new(); topology.slice_count()];
-        for (partition, &id) in placement.mesh().device_ids().iter().enumerate() {
+        for (partition, id) in placement.mesh().device_ids().enumerate() {
             let mut rest = partition;
             let (mut outer, mut stride) = (0, 1);
             for ((_, inner), over) in ici.axes().iter().zip(&dcn).rev() {
@@ -342,7 +342,7 @@ proptest! {
         let placement = Placement::hybrid(&ici, &dcn, &topology).unwrap();
         let shape = placement.physical_mesh().shape();
         let device = |partition: usize| {
-            let id = placement.physical_mesh().device_ids()[partition];
+            let id = placement.physical_mesh().device_id(partition);
             topology.devices().iter().find(|device| device.id == id).unwrap()
         };
         let coordinates = |partition: usize| {

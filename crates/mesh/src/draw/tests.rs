@@ -2,7 +2,7 @@ use super::*;
 use expect_test::{Expect, expect};
 
 fn check_mesh(mesh: &str, expect: Expect) {
-    expect.assert_eq(&draw_mesh(&Mesh::iota(AbstractMesh::parse(mesh).unwrap())));
+    expect.assert_eq(&draw_mesh(&Mesh::iota(AbstractMesh::parse(mesh).unwrap()), DrawStyle::Plain));
 }
 
 fn check_sharding(mesh: &str, spec: &str, shape: &[usize], expect: Expect) {
@@ -186,7 +186,7 @@ fn colours_tell_blocks_apart() {
 #[test]
 fn of_many_devices_some_are_drawn() {
     let mesh = Mesh::iota(AbstractMesh::parse("slice=16, data=64, fsdp=4").unwrap());
-    let text = draw_mesh(&mesh);
+    let text = draw_mesh(&mesh, DrawStyle::Plain);
     let lines: Vec<_> = text.lines().collect();
     let ends = [&lines[..9], &lines[63..72], &lines[lines.len() - 4..]].map(|lines| lines.join("\n"));
     expect![[r#"
