@@ -268,7 +268,8 @@ mod tests {
             [2,2,2]T(2,1,0) in groups of 4: [4,2]T(1,0)
             [4,3]T(1,0) in groups of 2: [4,3]T(1,0)
             [2,3]T(1,0) in groups of 3: 0,1,3,2,4,5
-        "#]].assert_eq(&cases.map(|(text, n)| sorted(text, n)).concat());
+        "#]]
+        .assert_eq(&cases.map(|(text, n)| sorted(text, n)).concat());
     }
 
     #[test]

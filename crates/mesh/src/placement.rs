@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::assign::{Assignment, assignments};
+use crate::text::clip;
 use crate::{
     AbstractMesh, AxisName, DimSharding, Mesh, NamedSharding, PartitionSpec, PhysicalAxis, PhysicalTopology,
     ShardingError,
@@ -88,6 +89,12 @@ pub enum PlacementError {
         ici: AbstractMesh,
         /// The sizes over slices.
         dcn: Vec<usize>,
+    },
+    /// The name of an axis leaves no room for what the names of its sub-axes add to it.
+    #[error("axis {} has too long a name: those of its sub-axes, which add to it, would have more than {max} bytes", clip(axis), max = AxisName::MAX_LEN)]
+    LongName {
+        /// The axis.
+        axis: AxisName,
     },
     /// The sizes over slices do not multiply to the number of slices.
     #[error(
@@ -255,6 +262,10 @@ impl Placement {
 
 /// Checks that a mesh fits a topology.
 fn check(ici: &AbstractMesh, dcn: &[usize], topology: &PhysicalTopology) -> Result<(), PlacementError> {
+    let longest = PhysicalAxis::Devices;
+    if let Some(axis) = ici.axis_names().find(|name| !sub_axis_name(name, longest).is_valid()) {
+        return Err(PlacementError::LongName { axis: axis.clone() });
+    }
     if dcn.len() != ici.axes().len() {
         return Err(PlacementError::RankMismatch { ici: ici.clone(), dcn: dcn.to_vec() });
     }
@@ -271,6 +282,10 @@ fn check(ici: &AbstractMesh, dcn: &[usize], topology: &PhysicalTopology) -> Resu
     Ok(())
 }
 
+fn sub_axis_name(axis: &AxisName, physical: PhysicalAxis) -> AxisName {
+    format!("{axis}.{physical}").into()
+}
+
 /// What one axis of the mesh is made of.
 fn sub_axes(
     names: &AbstractMesh,
@@ -280,7 +295,7 @@ fn sub_axes(
 ) -> Vec<SubAxis> {
     let name = &names.axes()[axis_idx].0;
     let sub_axis = |(idx, (physical, _)): (usize, &(PhysicalAxis, usize))| SubAxis {
-        name: format!("{name}.{physical}").into(),
+        name: sub_axis_name(name, *physical),
         physical: *physical,
         size: assignment[axis_idx][idx],
         // Later axes of the mesh have the minor parts.

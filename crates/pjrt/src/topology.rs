@@ -50,8 +50,9 @@ unsafe impl Sync for Borrowed {}
 impl Topology {
     /// The topology that the plugin knows by this name, such as `v5e:4x4` for a TPU plugin.
     ///
-    /// Names and options are the plugin's matter. What is known to end the process is refused: a size of zero, and
-    /// more slices (option `num_slices`) or devices than any machine has.
+    /// Names and options are the plugin's matter. Refused is what is known to end the process, and what can be no
+    /// topology: a size of zero, in the name or for the chips of a host (option `chips_per_host_bounds`), and more slices
+    /// (option `num_slices`) or devices than any machine has.
     pub fn new(plugin: &Plugin, name: &str, options: &ClientOptions) -> Result<Topology, Error> {
         const FUNCTION: &str = sys::PJRT_TopologyDescription_Create_Args::FUNCTION;
         check(name, options).map_err(|message| Error::refused(format!("topology {name:?}"), message))?;
@@ -207,12 +208,19 @@ fn check(name: &str, options: &ClientOptions) -> Result<(), String> {
     }
     let mut slices = 1;
     for (option, value) in &options.values {
-        if option == "num_slices" {
-            let NamedValue::I64(count) = value else { continue };
-            slices = u64::try_from(*count).unwrap_or(0);
-            if !(1..=MOST_DEVICES).contains(&slices) {
-                return Err(format!("{count} slices were asked for, expected 1 to {MOST_DEVICES}"));
+        match (option.as_str(), value) {
+            ("num_slices", NamedValue::I64(count)) => {
+                slices = u64::try_from(*count).unwrap_or(0);
+                if !(1..=MOST_DEVICES).contains(&slices) {
+                    return Err(format!("{count} slices were asked for, expected 1 to {MOST_DEVICES}"));
+                }
             }
+            ("chips_per_host_bounds", NamedValue::I64List(bounds)) if bounds.iter().any(|&size| size < 1) => {
+                return Err(format!(
+                    "the chips of a host are {bounds:?}, and each number of them is at least 1"
+                ));
+            }
+            _ => {}
         }
     }
     let devices = sizes.iter().fold(slices, |product, &size| product.saturating_mul(size));
@@ -244,6 +252,13 @@ mod tests {
             ("v5e:2x2", slices(100_000), "it has 400000 chips in all, and 131072 is the most"),
             ("v5e=1024x1024", slices(1), "it has 1048576 chips in all, and 131072 is the most"),
         ];
+        let bounds =
+            |bounds: [i64; 3]| ClientOptions::default().with("chips_per_host_bounds", bounds.to_vec());
+        for (numbers, shown) in [([0, 2, 1], "[0, 2, 1]"), ([2, 2, -1], "[2, 2, -1]")] {
+            let message = format!("the chips of a host are {shown}, and each number of them is at least 1");
+            assert_eq!(check("v5e:4x4", &bounds(numbers)), Err(message));
+        }
+        assert_eq!(check("v5e:4x4", &bounds([2, 2, 1])), Ok(()));
         for (name, options, message) in cases {
             assert_eq!(check(name, &options), Err(message.to_owned()), "{name}");
         }

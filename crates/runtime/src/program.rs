@@ -306,7 +306,7 @@ impl Execution {
     /// # Errors
     /// Why it failed on the first device, in the mesh's order, of those on which it did.
     pub fn wait(&self) -> Result<(), RuntimeError> {
-        for (event, &device) in self.done.iter().zip(self.mesh.device_ids()) {
+        for (event, device) in self.done.iter().zip(self.mesh.device_ids()) {
             event.wait().map_err(|reason| Problem::Failed {
                 program: self.program.to_string(),
                 device,

@@ -42,9 +42,10 @@ impl AotProgram {
     /// number to hold against [`Topology::memory_per_device`](super::Topology::memory_per_device).
     ///
     /// # Errors
-    /// When the plugin does not tell.
+    /// When the plugin does not tell, or tells a negative number.
     pub fn bytes_per_device(&self) -> Result<u64, RuntimeError> {
-        Ok(u64::try_from(self.memory_stats()?.peak_memory).unwrap_or(0))
+        let peak = self.memory_stats()?.peak_memory;
+        Ok(u64::try_from(peak).map_err(|_| Problem::PeakMemory { peak })?)
     }
 
     /// What the compiler thinks the program costs, under its own names. Its `flops` count the body of a loop once,
