@@ -51,7 +51,7 @@ pub(crate) struct Cell {
 }
 
 /// Draws a mesh as grids of device ids: the last two axes of more than one device go down and across, and
-/// there is one grid for each position along the others. Every line ends with a newline. Of long axes and of many
+/// there is one grid for each position along the others. In colour each device has its own. Every line ends with a newline. Of long axes and of many
 /// grids only some are drawn.
 ///
 /// ```text

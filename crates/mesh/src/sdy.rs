@@ -3,9 +3,11 @@
 //! ```text
 //! mesh     = "<[" [ axis "=" size { "," axis "=" size } ] "]" [ ", device_ids=[" id { "," id } "]" ] ">"
 //! sharding = "<@" mesh-name ", [" [ dim { "," dim } ] "]" { ", " list-name "=" "{" refs "}" } ">"
-//! dim      = "{" [ refs ] [ "?" ] "}" [ "p" priority ]
+//! dim      = "{" [ refs [ ", ?" ] | "?" ] "}" [ "p" priority ]
 //! refs     = ref { "," ref }          ref = axis [ ":(" pre-size ")" size ]
 //! ```
+//!
+//! An axis is in `"`. The name of a mesh is `[A-Za-z_][A-Za-z0-9_$.]*`, or anything without escapes in `"`.
 //!
 //! A list is `replicated` or `unreduced`. A dim that ends in `?` is *open*: propagation may split it further.
 

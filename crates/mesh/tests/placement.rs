@@ -248,7 +248,10 @@ fn meshes_that_do_not_fit_name_both_numbers() {
     );
     let long = AbstractMesh::new([("a".repeat(128), 16)]).unwrap();
     let error = Placement::new(&long, &one).unwrap_err().to_string();
-    expect!["axis aaa has too long a name: those of its sub-axes, which add to it, would have more than 128 bytes"].assert_eq(&error.replace(&"a".repeat(128), "aaa"));
+    expect![
+        "axis aaa has too long a name: those of its sub-axes, which add to it, would have more than 128 bytes"
+    ]
+    .assert_eq(&error.replace(&"a".repeat(128), "aaa"));
     let all_in_one = Placement::new(&mesh("fsdp=32"), &two).unwrap_err();
     expect!["the mesh spans 1 slice (sizes over slices: fsdp=1), and the topology has 2; the sizes over slices multiply to the number of slices"].assert_eq(&all_in_one.to_string());
 }
@@ -301,7 +304,8 @@ fn rings_go_to_the_axes_that_communicate_most() {
         [0, 1, 0]: data=4 (data.z=4), fsdp=16 (fsdp.x=4, fsdp.y=4)
         [0, 1, 1]: data=4 (data.x=4), fsdp=16 (fsdp.y=4, fsdp.z=4)
         [0, 1, 0]: data=32 (data.x=2 every 2, data.y=4, data.z=4), fsdp=2 (fsdp.x=2)
-    "#]].assert_eq(&lines.concat());
+    "#]]
+    .assert_eq(&lines.concat());
 }
 
 #[test]

@@ -45,8 +45,7 @@ impl Written {
     }
 
     fn hlo_mesh(&self) -> String {
-        let ids = |ids: &Vec<usize>| ids.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-        let ids = self.device_ids.as_ref().map(|list| format!(", device_ids=({})", ids(list)));
+        let ids = self.device_ids.as_ref().map(|list| format!(", device_ids=({})", join(list)));
         format!("mesh[{}]{}", self.mesh('\''), ids.unwrap_or_default())
     }
 
@@ -123,6 +122,37 @@ fn written() -> impl Strategy<Value = Written> {
             Written { names, axes: axes.clone(), order, places, rank, device_ids, symbol }
         })
     })
+}
+
+/// A counted array, the sizes of two dims of tiles and perhaps of copies, and a mesh, all of as many devices.
+fn counted() -> impl Strategy<Value = (String, Vec<usize>, AbstractMesh)> {
+    let factors = prop::collection::vec(2_usize..=3, 1..=5);
+    (factors, 1_usize..=5).prop_flat_map(|(factors, n_axes)| {
+        let n = factors.len();
+        let permutation = Just((0..n).collect::<Vec<_>>()).prop_shuffle();
+        let places = prop::collection::vec(0_usize..4, n);
+        let axes = prop::collection::vec(0..n_axes, n);
+        (Just(factors), permutation, places, axes).prop_map(move |(factors, permutation, places, axes)| {
+            let product = |places: &[usize], wanted: usize| -> usize {
+                factors
+                    .iter()
+                    .zip(places)
+                    .filter(|(_, place)| **place == wanted)
+                    .map(|(size, _)| size)
+                    .product()
+            };
+            let mut tiles = vec![product(&places, 0), product(&places, 1)];
+            let copies = product(&places, 2) * product(&places, 3);
+            tiles.extend((copies > 1).then_some(copies));
+            let axes = (0..n_axes).map(|axis| (NAMES[axis], product(&axes, axis)));
+            let order = format!("[{}]T({})", join(&factors), join(&permutation));
+            (order, tiles, AbstractMesh::new(axes).unwrap())
+        })
+    })
+}
+
+fn join(numbers: &[usize]) -> String {
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Symbols that need no quotes, and such with anything in quotes.
@@ -222,6 +252,16 @@ proptest! {
             let expected = NamedSharding::new(&mesh, written.spec()).unwrap();
             prop_assert_eq!(sharding.to_named(&mesh, written.rank), Ok(expected));
         }
+    }
+
+    #[test]
+    fn counted_and_listed_devices_have_the_same_axes((order, tiles, mesh) in counted()) {
+        let copies = if tiles.len() > 2 { " last_tile_dim_replicate" } else { "" };
+        let text = |devices: &str| format!("{{devices=[{}]{devices}{copies}}}", join(&tiles));
+        let counted: HloSharding = text(&format!("<={order}")).parse().unwrap();
+        let HloSharding::Tiled(tiled) = &counted else { panic!("{counted} is tiled") };
+        let listed: HloSharding = text(&join(&tiled.devices().collect::<Vec<_>>())).parse().unwrap();
+        prop_assert_eq!(counted.to_named(&mesh, 2).ok(), listed.to_named(&mesh, 2).ok());
     }
 
     #[test]
