@@ -1,7 +1,7 @@
 //! Axes as Shardy and HLO's named form refer to them: whole, or a part of one.
 //!
-//! A *part*, or sub-axis, `"x":(m)k` is what lies between: an axis of size `s` is read as the axes `m`, `k` and `s/(m·k)`,
-//! major to minor, and the middle one is meant.
+//! A *part*, or sub-axis, `"x":(m)k` is what lies between: an axis of size `s` is read as the axes `m`, `k` and
+//! `s/(m·k)`, major to minor, and the middle one is meant.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -51,8 +51,8 @@ pub(crate) struct Cell {
 }
 
 /// Draws a mesh as grids of device ids: the last two axes of more than one device go down and across, and
-/// there is one grid for each position along the others. In colour each device has its own. Every line ends with a newline. Of long axes and of many
-/// grids only some are drawn.
+/// there is one grid for each position along the others. In colour neighbours differ. Every line ends with a
+/// newline. Of long axes and of many grids only some are drawn.
 ///
 /// ```text
 /// data=2 ↓, fsdp=4 →
@@ -67,7 +67,7 @@ pub fn draw_mesh(mesh: &Mesh, style: DrawStyle) -> String {
     terminal_text(&mesh_drawing(mesh), style)
 }
 
-/// The drawing of [`draw_mesh`] as an SVG document, readable on light and dark pages.
+/// The drawing of [`draw_mesh`] as an SVG document, in colour, readable on light and dark pages.
 pub fn svg_mesh(mesh: &Mesh) -> String {
     svg_text(&mesh_drawing(mesh))
 }

@@ -179,8 +179,7 @@ impl HostView {
     /// # Errors
     ///
     /// The host drives none of the mesh's devices, the rows do not divide among its parts, other hosts hold more or
-    /// fewer parts, the batch is a
-    /// scalar, or the sharding is over another mesh.
+    /// fewer parts, the batch is a scalar, or the sharding is over another mesh.
     pub fn batch_rows(&self, sharding: &NamedSharding, local_rows: usize) -> Result<BatchRows, HostError> {
         sharding.check_mesh(&self.mesh)?;
         if sharding.spec().rank() == 0 {
