@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use shardwright_hlo::compiled::CompiledError;
 use shardwright_mesh::{MeshError, NamedSharding, PlacementError, ShardingError, TopologyError};
+use shardwright_pjrt::CompiledMemoryStats;
 use shardwright_tensor::{TensorError, TensorType};
 use thiserror::Error;
 
@@ -48,6 +49,8 @@ pub enum RuntimeErrorKind {
     Argument,
     /// Host data that is not what was to be placed.
     Data,
+    /// Shards that only other processes have.
+    NotAddressable,
     /// A name that is none of a topology, or devices that make none.
     Topology,
     /// The process was started without what a plugin needs in its environment.
@@ -68,8 +71,22 @@ pub(crate) enum Problem {
     Mesh { platform: String, reason: MeshError },
     #[error("program {program} was sharded over the mesh {expected}, and is compiled for {found}")]
     ProgramMesh { program: String, expected: String, found: String },
-    #[error("the mesh names device {id}, which is not among those that this process drives: {known:?}")]
+    #[error("the mesh names device {id}, which is not among those of the platform: {known:?}")]
     NoSuchDevice { id: usize, known: Vec<i64> },
+    #[error("process {process} drives none of the mesh's devices {ids:?}, but {addressable:?}")]
+    NoAddressableDevice { ids: Vec<usize>, process: i64, addressable: Vec<i64> },
+    #[error(
+        "partitions {partitions:?} of {array} are on devices {devices:?}, which belong to processes {processes:?}; \
+         this one, {process}, has partitions {addressable:?}"
+    )]
+    Elsewhere {
+        array: String,
+        partitions: Vec<usize>,
+        devices: Vec<usize>,
+        processes: Vec<i64>,
+        process: i64,
+        addressable: Arc<[usize]>,
+    },
     #[error(transparent)]
     Sharding(ShardingError),
     #[error("program {program} takes {expected} arguments, got {found}")]
@@ -82,6 +99,8 @@ pub(crate) enum Problem {
         "program {program}: the compiler made {what} {name} {found} on each device, where its sharding says {expected}"
     )]
     StoredType { program: String, what: &'static str, name: String, expected: String, found: String },
+    #[error("program {program}: the plugin says that it needs {bytes} bytes on each device ({stats:?})")]
+    MemoryStats { program: String, bytes: i128, stats: CompiledMemoryStats },
     #[error("{origin}: {reason}")]
     FlagSyntax { origin: String, reason: String },
     #[error("{origin}: the compiler has no flag {name}{}", did_you_mean(nearest))]
@@ -159,8 +178,11 @@ impl RuntimeError {
             Problem::Mesh { .. }
             | Problem::ProgramMesh { .. }
             | Problem::NoSuchDevice { .. }
+            | Problem::NoAddressableDevice { .. }
             | Problem::Placement { .. } => RuntimeErrorKind::Mesh,
-            Problem::StoredType { .. } | Problem::Unreadable(_) => RuntimeErrorKind::Compiler,
+            Problem::StoredType { .. } | Problem::MemoryStats { .. } | Problem::Unreadable(_) => {
+                RuntimeErrorKind::Compiler
+            }
             Problem::FlagSyntax { .. }
             | Problem::UnknownFlag { .. }
             | Problem::FlagValue { .. }
@@ -181,6 +203,7 @@ impl RuntimeError {
             Problem::TopologyName(_) | Problem::Topology(_) | Problem::DeviceNumber { .. } => {
                 RuntimeErrorKind::Topology
             }
+            Problem::Elsewhere { .. } => RuntimeErrorKind::NotAddressable,
             Problem::TopologyEnvironment { .. } => RuntimeErrorKind::Environment,
             Problem::OutOfMemory { .. } => RuntimeErrorKind::OutOfMemory,
         }

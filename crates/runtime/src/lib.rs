@@ -12,7 +12,7 @@
 //! | put an array on the devices, or back | [`ShardedArray`] |
 //! | put there what each process has of it | [`ShardedArray::from_local`] |
 //! | change its sharding, devices, memory or dtype | [`ShardedArray::reshard`], [`to_memory`](ShardedArray::to_memory), [`cast`](ShardedArray::cast) |
-//! | run | [`Program::execute`] |
+//! | run | [`Program::execute`], [`ForeignExecutable::execute`] |
 //! | give the compiler flags, or have it dump programs | [`CompilerOptions`] |
 //! | see what was compiled, run and copied, and how long that took | [`Runtime::counters`] |
 //! | compile for TPUs that are not there | [`topology`] |
@@ -29,6 +29,7 @@ mod compiler;
 mod dump;
 mod error;
 mod flags;
+mod foreign;
 pub mod plugins;
 mod program;
 mod runtime;
@@ -39,5 +40,6 @@ pub use compiler::CompilerOptions;
 pub use dump::DumpOptions;
 pub use error::{RuntimeError, RuntimeErrorKind};
 pub use flags::CompilerFlags;
+pub use foreign::ForeignExecutable;
 pub use program::{Argument, Execution, Program, ProgramValue};
 pub use runtime::{Runtime, RuntimeOptions};

@@ -17,6 +17,10 @@ pub struct Program {
     loaded: LoadedExecutable,
     compilation: Compilation,
     mesh: Mesh,
+    /// The partitions that this process drives.
+    addressable: Arc<[usize]>,
+    /// Their devices.
+    device_ids: Arc<[usize]>,
     arguments: Vec<ProgramValue>,
     outputs: Vec<ProgramValue>,
     // An output has the very type of its donor, so that what comes out of a step goes into the next without a closer
@@ -60,10 +64,10 @@ pub enum Argument<'a> {
 pub struct Execution {
     /// The outputs, in the program's order. They can be passed on before the program has ended.
     pub outputs: Vec<ShardedArray>,
-    /// For each partition, the end of the program there.
+    /// For each device, the end of the program there.
     done: Vec<Event>,
     program: Arc<str>,
-    mesh: Mesh,
+    device_ids: Arc<[usize]>,
 }
 
 impl Program {
@@ -74,6 +78,7 @@ impl Program {
         compilation: Compilation,
         module: &ShardedModule,
         mesh: &Mesh,
+        addressable: Arc<[usize]>,
     ) -> Result<Program, RuntimeError> {
         let program = module.module();
         let value = |name: &str, id, sharding: &NamedSharding| ProgramValue {
@@ -88,10 +93,11 @@ impl Program {
         let outputs: Vec<ProgramValue> =
             outputs.map(|(i, o)| value(&o.name, o.value, module.output_sharding(i))).collect();
 
-        let argument_types: Vec<_> = arguments.iter().map(|a| Arc::new(a.sharded_type(mesh))).collect();
+        let argument_types: Vec<_> =
+            arguments.iter().map(|a| Arc::new(a.sharded_type(mesh, &addressable))).collect();
         let donors = program.outputs.iter().map(|output| output.donor);
         let output_type = |(output, donor): (&ProgramValue, Option<usize>)| {
-            let ty = output.sharded_type(mesh);
+            let ty = output.sharded_type(mesh, &addressable);
             let donor = donor.map(|index| &argument_types[index]).filter(|donor| ***donor == ty);
             donor.map_or_else(|| Arc::new(ty.clone()), Arc::clone)
         };
@@ -100,6 +106,8 @@ impl Program {
             loaded,
             compilation,
             mesh: mesh.clone(),
+            device_ids: addressable.iter().map(|&partition| mesh.device_ids()[partition]).collect(),
+            addressable: Arc::clone(&addressable),
             output_types: outputs.iter().zip(donors).map(output_type).collect(),
             argument_types,
             arguments,
@@ -159,6 +167,12 @@ impl Program {
         &self.mesh
     }
 
+    /// The partitions that run on devices of this process, in order: all of them where it works alone. Where it does
+    /// not, all processes of the mesh have to start the program.
+    pub fn addressable_partitions(&self) -> &[usize] {
+        &self.addressable
+    }
+
     /// What it takes.
     pub fn arguments(&self) -> &[ProgramValue] {
         &self.arguments
@@ -203,13 +217,13 @@ impl Program {
             outputs: execution.outputs.into_iter().zip(&self.output_types).map(output).collect(),
             done: execution.done,
             program: Arc::clone(&self.name),
-            mesh: self.mesh.clone(),
+            device_ids: Arc::clone(&self.device_ids),
         })
     }
 
     /// Has a span end with the program on each device, if anybody watches.
     fn follow(&self, done: &[Event]) {
-        for (partition, event) in done.iter().enumerate() {
+        for (&partition, event) in self.addressable_partitions().iter().zip(done) {
             let span = tracing::debug_span!("on device", in_flight = true, program = &*self.name, partition);
             // Where the plugin takes no callback, nothing is seen of the end; waiting for it says why.
             if span.is_disabled() || event.on_ready(move |_| drop(span)).is_err() {
@@ -273,21 +287,30 @@ impl Program {
     /// Bytes that the program needs on each device while it runs: arguments, results and what is in between.
     ///
     /// # Errors
-    /// When the plugin does not tell.
+    /// When the plugin does not tell, or tells numbers that make no sense together.
     pub fn bytes_per_device(&self) -> Result<u64, RuntimeError> {
         let stats = self.memory_stats()?;
         let bytes = match self.loaded.client().platform_name() {
             // There the temporaries are counted with holes, and the peak is the number that must fit.
-            "tpu" => stats.peak_memory,
-            _ => stats.argument + stats.output - stats.alias + stats.temp,
+            "tpu" => i128::from(stats.peak_memory),
+            _ => {
+                let CompiledMemoryStats { argument, output, alias, temp, .. } = stats;
+                i128::from(argument) + i128::from(output) - i128::from(alias) + i128::from(temp)
+            }
         };
-        Ok(u64::try_from(bytes).unwrap_or(0))
+        let problem = |_| Problem::MemoryStats { program: self.name.to_string(), bytes, stats };
+        Ok(u64::try_from(bytes).map_err(problem)?)
     }
 }
 
 impl ProgramValue {
-    fn sharded_type(&self, mesh: &Mesh) -> ShardedType {
-        ShardedType { ty: self.ty.clone(), mesh: mesh.clone(), sharding: self.sharding.clone() }
+    fn sharded_type(&self, mesh: &Mesh, addressable: &Arc<[usize]>) -> ShardedType {
+        ShardedType {
+            ty: self.ty.clone(),
+            mesh: mesh.clone(),
+            sharding: self.sharding.clone(),
+            addressable: Arc::clone(addressable),
+        }
     }
 }
 
@@ -306,7 +329,7 @@ impl Execution {
     /// # Errors
     /// Why it failed on the first device, in the mesh's order, of those on which it did.
     pub fn wait(&self) -> Result<(), RuntimeError> {
-        for (event, &device) in self.done.iter().zip(self.mesh.device_ids()) {
+        for (event, &device) in self.done.iter().zip(&*self.device_ids) {
             event.wait().map_err(|reason| Problem::Failed {
                 program: self.program.to_string(),
                 device,

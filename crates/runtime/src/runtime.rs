@@ -4,17 +4,16 @@ use std::sync::Arc;
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{
-    Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, LoadedExecutable, Plugin,
-    ProgramFormat, StatusCode,
+    Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, Plugin, ProgramFormat, StatusCode,
 };
 
 use crate::array::Conversions;
-use crate::compile::{Compilation, CompileSetup, Compiler, ForeignProgram, Source};
+use crate::compile::{CompileSetup, Compiler, ForeignProgram, Source};
 use crate::compiler::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
-use crate::{CompilerOptions, Program, RuntimeError};
+use crate::{CompilerOptions, ForeignExecutable, Program, RuntimeError};
 
 /// With more, a CPU client takes minutes to make, and in the end aborts.
 const MOST_CPU_DEVICES: usize = 1024;
@@ -33,6 +32,8 @@ pub struct Runtime {
 pub struct RuntimeOptions {
     /// How many virtual devices a CPU plugin is to have, at most 1,024; other plugins have the devices that there are.
     pub cpu_devices: Option<usize>,
+    /// Other options of the plugin's client, under the names that the plugin has for them.
+    pub client: ClientOptions,
     /// How programs are compiled.
     pub compiler: CompilerOptions,
     /// Where compiled programs are kept, and in which process they are compiled.
@@ -73,7 +74,7 @@ impl Runtime {
             None => options.compiler.flags.host_devices()?.or(in_environment.host_devices()?),
             given => given,
         };
-        let (client, client_options) = open_client(&plugin, cpu_devices)?;
+        let (client, client_options) = open_client(&plugin, &options.client, cpu_devices)?;
         let settings = CompilerSettings::new(&options.compiler, plugin.path(), |options| {
             client.compile(flags::EMPTY_PROGRAM.as_bytes(), ProgramFormat::Mlir, options).map(drop)
         })?;
@@ -101,8 +102,13 @@ impl Runtime {
         self.client().platform_name()
     }
 
-    /// The devices that this process drives, in the plugin's order.
+    /// All devices, those of other processes among them, in the plugin's order.
     pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.client().devices().iter()
+    }
+
+    /// The devices that this process drives, in the plugin's order: all of them where it works alone.
+    pub fn addressable_devices(&self) -> impl Iterator<Item = &Device> {
         self.client().addressable_devices()
     }
 
@@ -114,7 +120,7 @@ impl Runtime {
     pub fn mesh(&self, text: &str) -> Result<Mesh, RuntimeError> {
         let platform = || self.platform().to_owned();
         let wrong = |reason| Problem::Mesh { platform: platform(), reason };
-        let ids: Vec<usize> = self.devices().filter_map(|d| usize::try_from(d.id()).ok()).collect();
+        let ids: Vec<usize> = self.devices().map(mesh_id).collect::<Result<_, _>>()?;
         let shape = AbstractMesh::parse_for(text, ids.len()).map_err(wrong)?;
         Ok(Mesh::new(shape, ids).map_err(wrong)?)
     }
@@ -127,10 +133,10 @@ impl Runtime {
     pub fn compile(&self, module: &ShardedModule, mesh: &Mesh) -> Result<Program, RuntimeError> {
         let _span = tracing::debug_span!("compile", program = module.module().name).entered();
         Program::check_mesh(module, mesh)?;
-        self.device_order(mesh)?;
+        let addressable = self.addressable_partitions(mesh)?;
         let options = CompileOptions {
             num_partitions: mesh.shape().size(),
-            device_assignment: mesh.device_ids().iter().filter_map(|&id| i64::try_from(id).ok()).collect(),
+            device_assignment: self.device_order(mesh)?.into_iter().map(Device::id).collect(),
             ..self.settings.options()
         };
         let text = module.stablehlo_text();
@@ -138,23 +144,32 @@ impl Runtime {
         self.settings.write_down(name, &text)?;
         let source = Source { name, code: text.as_bytes(), format: ProgramFormat::Mlir };
         let (loaded, compilation) = self.compiler.compile(&source, &options)?;
-        Program::new(loaded, compilation, module, mesh)
+        Program::new(loaded, compilation, module, mesh, addressable)
     }
 
     /// Compiles a program of another framework, for the devices that the options name. What it takes and gives is what
     /// it says, buffer by buffer.
     ///
+    /// The runtime's own [`CompilerOptions`] hold for it as for every program, but for what `options` say themselves:
+    /// a flag of the same name, or an effort.
+    ///
     /// # Errors
-    /// When the plugin does not know the program's version, or the compiler refuses it.
+    /// When the plugin does not know the program's version, or the compiler refuses it; when the options are for
+    /// another number of partitions than the program.
     pub fn compile_foreign(
         &self,
         program: &ForeignProgram,
         options: &CompileOptions,
-    ) -> Result<(LoadedExecutable, Compilation), RuntimeError> {
+    ) -> Result<ForeignExecutable, RuntimeError> {
         program.check_version(self.client().plugin())?;
         let name = program.name();
         let source = Source { name: &name, code: program.code(), format: program.format() };
-        self.compiler.compile(&source, options)
+        let options = self.settings.complete(options);
+        if let Some(text) = program.text() {
+            self.settings.write_down(&name, text)?;
+        }
+        let (loaded, compilation) = self.compiler.compile(&source, &options)?;
+        Ok(ForeignExecutable::new(name, loaded, compilation))
     }
 
     /// The programs that convert arrays, shared by all clones.
@@ -162,32 +177,59 @@ impl Runtime {
         &self.conversions
     }
 
-    /// The devices of a mesh, in the order of its partitions.
+    /// The devices of a mesh, in the order of its partitions, those of other processes among them.
     pub(crate) fn device_order<'r>(&'r self, mesh: &Mesh) -> Result<Vec<&'r Device>, RuntimeError> {
         let device = |&id: &usize| {
             let found = i64::try_from(id).ok().and_then(|id| self.client().device(id));
-            let missing = || Problem::NoSuchDevice { id, known: self.devices().map(Device::id).collect() };
-            found.filter(|d| d.is_addressable()).ok_or_else(|| missing().into())
+            let known = || self.devices().map(Device::id).collect();
+            found.ok_or_else(|| Problem::NoSuchDevice { id, known: known() }.into())
         };
         mesh.device_ids().iter().map(device).collect()
     }
+
+    /// The partitions of a mesh whose devices this process drives, in order; at least one.
+    pub(crate) fn addressable_partitions(&self, mesh: &Mesh) -> Result<Arc<[usize]>, RuntimeError> {
+        let devices = self.device_order(mesh)?.into_iter().enumerate();
+        let partitions =
+            devices.filter(|(_, device)| device.is_addressable()).map(|(partition, _)| partition);
+        let partitions: Arc<[usize]> = partitions.collect();
+        if partitions.is_empty() {
+            return Err(Problem::NoAddressableDevice {
+                ids: mesh.device_ids().to_vec(),
+                process: self.client().process_index(),
+                addressable: self.addressable_devices().map(Device::id).collect(),
+            }
+            .into());
+        }
+        Ok(partitions)
+    }
+}
+
+/// The device's number in meshes.
+fn mesh_id(device: &Device) -> Result<usize, RuntimeError> {
+    let problem = |_| Problem::DeviceNumber { device: device.to_string(), what: "id", value: device.id() };
+    Ok(usize::try_from(device.id()).map_err(problem)?)
 }
 
 /// The plugin's client, and the options that it was made with.
-fn open_client(plugin: &Plugin, cpu_devices: Option<usize>) -> Result<(Client, ClientOptions), RuntimeError> {
+fn open_client(
+    plugin: &Plugin,
+    given: &ClientOptions,
+    cpu_devices: Option<usize>,
+) -> Result<(Client, ClientOptions), RuntimeError> {
     const COUNT: &str = "cpu_device_count";
-    let none = ClientOptions::default();
-    let Some(found) = cpu_devices else { return Ok((Client::new(plugin, &none)?, none)) };
+    let given = given.clone();
+    let Some(found) = cpu_devices else { return Ok((Client::new(plugin, &given)?, given)) };
     if !(1..=MOST_CPU_DEVICES).contains(&found) {
         return Err(Problem::CpuDevices { found, most: MOST_CPU_DEVICES }.into());
     }
-    let counted = none.clone().with(COUNT, i64::try_from(found).unwrap_or(i64::MAX));
+    let counted = given.clone().with(COUNT, i64::try_from(found).unwrap_or(i64::MAX));
     match Client::new(plugin, &counted) {
         // Only CPU plugins know the option; which plugins those are, their files do not tell.
         Err(e)
             if e.kind() == ErrorKind::Status(StatusCode::InvalidArgument) && e.message().contains(COUNT) =>
         {
-            Ok((Client::new(plugin, &none)?, none))
+            Ok((Client::new(plugin, &given)?, given))
         }
         client => Ok((client?, counted)),
     }

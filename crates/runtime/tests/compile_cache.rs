@@ -211,8 +211,9 @@ fn the_program_that_was_not_used_for_longest_goes_first() {
     let folder = Folder::new();
     let runtime = |limit| runtime(folder.cache().with_limit(limit));
     let named = |name: &str| ForeignProgram::recognise(NEGATE.replace("negate {", name).as_bytes()).unwrap();
-    let compile =
-        |limit, name| runtime(limit).compile_foreign(&named(name), &CompileOptions::default()).unwrap().1.by;
+    let compile = |limit, name| {
+        runtime(limit).compile_foreign(&named(name), &CompileOptions::default()).unwrap().compilation().by
+    };
     compile(1 << 20, "a {");
     let size = folder.cache().summary().unwrap().bytes;
     compile(1 << 20, "b {");
@@ -244,7 +245,8 @@ fn dumps_are_made_each_time() {
     let options = CompileOptions { env_option_overrides: vec![flag], ..CompileOptions::default() };
     let program = ForeignProgram::recognise(NEGATE.as_bytes()).unwrap();
     for _ in 0..2 {
-        let (_, compilation) = runtime(folder.cache()).compile_foreign(&program, &options).unwrap();
+        let executable = runtime(folder.cache()).compile_foreign(&program, &options).unwrap();
+        let compilation = executable.compilation().clone();
         assert_eq!((compilation.by, compilation.miss), (CompiledBy::Process, None));
         assert!(fs::read_dir(&dumps).unwrap().next().is_some());
         fs::remove_dir_all(&dumps).unwrap();

@@ -149,7 +149,7 @@ fn wrong_meshes_and_arguments_are_refused_by_name() {
     let placed = ShardedArray::from_host(runtime, &other, &sharding(&other, "(fsdp, -)"), &x);
     assert_eq!(
         placed.unwrap_err().to_string(),
-        "the mesh names device 9, which is not among those that this process drives: [0, 1, 2, 3, 4, 5, 6, 7]"
+        "the mesh names device 9, which is not among those of the platform: [0, 1, 2, 3, 4, 5, 6, 7]"
     );
 }
 
