@@ -38,6 +38,11 @@ impl ForeignExecutable {
         &self.loaded
     }
 
+    /// The same, given away.
+    pub fn into_loaded(self) -> LoadedExecutable {
+        self.loaded
+    }
+
     /// The devices of this process that it runs on: those of the first replica first, each in the order of its
     /// partitions. Arguments and results come in this order.
     pub fn devices(&self) -> impl ExactSizeIterator<Item = &Device> {

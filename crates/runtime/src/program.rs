@@ -4,7 +4,7 @@ use shardwright_hlo::compiled::{CompiledError, CompiledProgram};
 use shardwright_mesh::{Mesh, NamedSharding};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{Arg, Buffer, CompiledMemoryStats, Event, LoadedExecutable};
-use shardwright_tensor::TensorType;
+use shardwright_tensor::{HostArray, TensorType};
 
 use crate::array::{ShardedType, shard_type};
 use crate::compile::Compilation;
@@ -27,6 +27,8 @@ pub struct Program {
     // look.
     argument_types: Vec<Arc<ShardedType>>,
     output_types: Vec<Arc<ShardedType>>,
+    /// For each output, what the devices are to store, if the compiler stores an empty array otherwise.
+    restored: Vec<Option<TensorType>>,
 }
 
 /// An argument or an output of a program.
@@ -101,7 +103,7 @@ impl Program {
             let donor = donor.map(|index| &argument_types[index]).filter(|donor| ***donor == ty);
             donor.map_or_else(|| Arc::new(ty.clone()), Arc::clone)
         };
-        let program = Program {
+        let mut program = Program {
             name: program.name.as_str().into(),
             loaded,
             compilation,
@@ -112,32 +114,52 @@ impl Program {
             argument_types,
             arguments,
             outputs,
+            restored: Vec::new(),
         };
-        program.check_stored("argument", &program.arguments, program.loaded.parameter_types())?;
-        program.check_stored("output", &program.outputs, program.loaded.output_types())?;
+        for (argument, found) in program.arguments.iter().zip(program.loaded.parameter_types()) {
+            let expected = shard_type(&argument.sharding, &argument.ty)?;
+            if expected != **found {
+                return Err(program.stored_otherwise("argument", argument, &expected, found));
+            }
+        }
+        let outputs = program.outputs.iter().zip(program.loaded.output_types());
+        program.restored =
+            outputs.map(|(output, found)| program.restored(output, found)).collect::<Result<_, _>>()?;
         Ok(program)
     }
 
-    fn check_stored(
+    /// What devices are to store of an output that is empty, if the program stores it whole: XLA does not split what
+    /// is computed and empty.
+    fn restored(
+        &self,
+        output: &ProgramValue,
+        found: &TensorType,
+    ) -> Result<Option<TensorType>, RuntimeError> {
+        let expected = shard_type(&output.sharding, &output.ty)?;
+        if expected == *found {
+            return Ok(None);
+        }
+        if output.ty == *found && found.shape.element_count() == 0 {
+            return Ok(Some(expected));
+        }
+        Err(self.stored_otherwise("output", output, &expected, found))
+    }
+
+    fn stored_otherwise(
         &self,
         what: &'static str,
-        values: &[ProgramValue],
-        stored: &[Arc<TensorType>],
-    ) -> Result<(), RuntimeError> {
-        for (value, found) in values.iter().zip(stored) {
-            let expected = shard_type(&value.sharding, &value.ty)?;
-            if expected != **found {
-                return Err(Problem::StoredType {
-                    program: self.name.to_string(),
-                    what,
-                    name: value.name.clone(),
-                    expected: expected.to_string(),
-                    found: found.to_string(),
-                }
-                .into());
-            }
+        value: &ProgramValue,
+        expected: &TensorType,
+        found: &TensorType,
+    ) -> RuntimeError {
+        Problem::StoredType {
+            program: self.name.to_string(),
+            what,
+            name: value.name.clone(),
+            expected: expected.to_string(),
+            found: found.to_string(),
         }
-        Ok(())
+        .into()
     }
 
     pub(crate) fn check_mesh(module: &ShardedModule, mesh: &Mesh) -> Result<(), RuntimeError> {
@@ -205,6 +227,10 @@ impl Program {
             Argument::Donate(array) => Arg::Donate(array.take_buffers()),
         }))?;
         self.follow(&execution.done);
+        let mut outputs = execution.outputs;
+        for (buffers, ty) in outputs.iter_mut().zip(&self.restored) {
+            ty.as_ref().map_or(Ok(()), |ty| restore(buffers, ty))?;
+        }
         let mut donated = arguments.into_iter().filter_map(|argument| match argument {
             Argument::Borrow(_) => None,
             Argument::Donate(array) => Some(array),
@@ -214,7 +240,7 @@ impl Program {
             None => ShardedArray::from_parts(Arc::clone(ty), buffers),
         };
         Ok(Execution {
-            outputs: execution.outputs.into_iter().zip(&self.output_types).map(output).collect(),
+            outputs: outputs.into_iter().zip(&self.output_types).map(output).collect(),
             done: execution.done,
             program: Arc::clone(&self.name),
             device_ids: Arc::clone(&self.device_ids),
@@ -303,6 +329,14 @@ impl Program {
     }
 }
 
+/// Puts empty buffers of this type in the place of others.
+fn restore(buffers: &mut [Buffer], ty: &TensorType) -> Result<(), RuntimeError> {
+    for buffer in buffers {
+        *buffer = buffer.client().buffer_from_owned(HostArray::zeros(ty.clone()), buffer.device())?;
+    }
+    Ok(())
+}
+
 impl ProgramValue {
     fn sharded_type(&self, mesh: &Mesh, addressable: &Arc<[usize]>) -> ShardedType {
         ShardedType {
@@ -337,5 +371,87 @@ impl Execution {
             })?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shardwright_hlo::{Module, verify};
+    use shardwright_mesh::AbstractMesh;
+    use shardwright_pjrt::{ClientOptions, CompileOptions};
+    use shardwright_tensor::DType;
+
+    use super::*;
+    use crate::compile::ForeignProgram;
+    use crate::{Runtime, RuntimeErrorKind, RuntimeOptions};
+
+    /// The runtime of a process that drives the first two of four devices.
+    fn runtime() -> Runtime {
+        let mut options = RuntimeOptions::default();
+        options.client = ClientOptions::default().with("devices", 4).with("addressable", 2);
+        Runtime::new(&shardwright_pjrt_fake::path(), &options).unwrap()
+    }
+
+    fn mesh(ids: [usize; 4]) -> Mesh {
+        Mesh::new(AbstractMesh::parse("x=4").unwrap(), ids.to_vec()).unwrap()
+    }
+
+    /// The identity, by rows; the fake plugin cannot read what is printed of it, and is given it in its own words.
+    fn identity(runtime: &Runtime, mesh: &Mesh) -> Program {
+        let mut m = Module::new("identity");
+        let x = m.add_argument("x", TensorType::new(DType::S32, [8, 3]).unwrap());
+        m.add_output("y", x);
+        let rows = vec![mesh.sharding("(x, -)".parse().unwrap()).unwrap()];
+        let module = ShardedModule::new(verify(m).unwrap(), mesh.shape(), rows.clone(), rows).unwrap();
+
+        let code = ForeignProgram::recognise(b"module @identity {}\n// fake: identity s32[2,3]").unwrap();
+        let device_assignment = mesh.device_ids().iter().map(|&id| id as i64).collect();
+        let options = CompileOptions { num_partitions: 4, device_assignment, ..CompileOptions::default() };
+        let compiled = runtime.compile_foreign(&code, &options).unwrap();
+        let compilation = compiled.compilation().clone();
+        let addressable = runtime.addressable_partitions(mesh).unwrap();
+        Program::new(compiled.into_loaded(), compilation, &module, mesh, addressable).unwrap()
+    }
+
+    #[test]
+    fn a_program_runs_on_the_partitions_of_its_process() {
+        let values: Vec<i32> = (0..24).collect();
+        let array = HostArray::from_slice(&[8, 3], &values).unwrap();
+        // The devices of a process may be anywhere in the mesh.
+        for (ids, own) in [([0, 1, 2, 3], [0, 1]), ([2, 3, 0, 1], [2, 3]), ([1, 2, 3, 0], [0, 3])] {
+            let (runtime, mesh) = (runtime(), mesh(ids));
+            let program = identity(&runtime, &mesh);
+            assert_eq!(program.addressable_partitions(), own);
+            let rows = &program.arguments()[0].sharding;
+            let mut x = ShardedArray::from_host(&runtime, &mesh, rows, &array).unwrap();
+            for _ in 0..2 {
+                let mut execution = program.execute([Argument::Donate(x)]).unwrap();
+                execution.wait().unwrap();
+                x = execution.outputs.remove(0);
+            }
+            assert_eq!(x.addressable_partitions(), own);
+            for partition in own {
+                let ranges = rows.shard_ranges(partition, array.dims());
+                assert_eq!(x.shard(partition).unwrap(), array.slice(&ranges).unwrap());
+            }
+            assert_eq!(x.to_host().unwrap_err().kind(), RuntimeErrorKind::NotAddressable);
+        }
+    }
+
+    #[test]
+    fn an_array_of_another_process_is_no_argument() {
+        let (runtime, mesh) = (runtime(), mesh([0, 1, 2, 3]));
+        let program = identity(&runtime, &mesh);
+        let mut options = RuntimeOptions::default();
+        options.client = ClientOptions::default().with("devices", 4);
+        let other = Runtime::new(&shardwright_pjrt_fake::path(), &options).unwrap();
+        let array = HostArray::zeros(program.arguments()[0].ty.clone());
+        let x = ShardedArray::from_host(&other, &mesh, &program.arguments()[0].sharding, &array).unwrap();
+        let error = program.execute([Argument::Donate(x)]).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "program identity: argument x is s32[8,3] (x, -) on x=4, partitions [0, 1] of it, \
+             got s32[8,3] (x, -) on x=4, partitions [0, 1, 2, 3] of it"
+        );
     }
 }
