@@ -75,18 +75,8 @@ pub(crate) enum Problem {
     NoSuchDevice { id: usize, known: Vec<i64> },
     #[error("process {process} drives none of the mesh's devices {ids:?}, but {addressable:?}")]
     NoAddressableDevice { ids: Vec<usize>, process: i64, addressable: Vec<i64> },
-    #[error(
-        "partitions {partitions:?} of {array} are on devices {devices:?}, which belong to processes {processes:?}; \
-         this one, {process}, has partitions {addressable:?}"
-    )]
-    Elsewhere {
-        array: String,
-        partitions: Vec<usize>,
-        devices: Vec<usize>,
-        processes: Vec<i64>,
-        process: i64,
-        addressable: Arc<[usize]>,
-    },
+    #[error(transparent)]
+    Elsewhere(Box<Elsewhere>),
     #[error(transparent)]
     Sharding(ShardingError),
     #[error("program {program} takes {expected} arguments, got {found}")]
@@ -100,7 +90,7 @@ pub(crate) enum Problem {
     )]
     StoredType { program: String, what: &'static str, name: String, expected: String, found: String },
     #[error("program {program}: the plugin says that it needs {bytes} bytes on each device ({stats:?})")]
-    MemoryStats { program: String, bytes: i128, stats: CompiledMemoryStats },
+    MemoryStats { program: String, bytes: i128, stats: Box<CompiledMemoryStats> },
     #[error("{origin}: {reason}")]
     FlagSyntax { origin: String, reason: String },
     #[error("{origin}: the compiler has no flag {name}{}", did_you_mean(nearest))]
@@ -150,6 +140,21 @@ pub(crate) enum Problem {
     LocalData { part: Box<LocalPart>, found: TensorType },
     #[error("the block at {ranges:?} is not inside the local part, {part}")]
     NotInPart { part: Box<LocalPart>, ranges: Vec<Range<usize>> },
+}
+
+/// Shards that only other processes have.
+#[derive(Clone, Debug, Error)]
+#[error(
+    "partitions {partitions:?} of {array} are on devices {devices:?} of processes {processes:?}; this one, process \
+     {process}, has partitions {addressable:?}"
+)]
+pub(crate) struct Elsewhere {
+    pub(crate) array: String,
+    pub(crate) partitions: Vec<usize>,
+    pub(crate) devices: Vec<usize>,
+    pub(crate) processes: Vec<i64>,
+    pub(crate) process: i64,
+    pub(crate) addressable: Arc<[usize]>,
 }
 
 /// An argument that is not what a program takes.
@@ -203,7 +208,7 @@ impl RuntimeError {
             Problem::TopologyName(_) | Problem::Topology(_) | Problem::DeviceNumber { .. } => {
                 RuntimeErrorKind::Topology
             }
-            Problem::Elsewhere { .. } => RuntimeErrorKind::NotAddressable,
+            Problem::Elsewhere(_) => RuntimeErrorKind::NotAddressable,
             Problem::TopologyEnvironment { .. } => RuntimeErrorKind::Environment,
             Problem::OutOfMemory { .. } => RuntimeErrorKind::OutOfMemory,
         }

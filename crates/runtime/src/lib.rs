@@ -17,6 +17,10 @@
 //! | see what was compiled, run and copied, and how long that took | [`Runtime::counters`] |
 //! | compile for TPUs that are not there | [`topology`] |
 //!
+//! A mesh may reach over the devices of several processes, each of which runs the same program text. Then a
+//! [`ShardedArray`] has the shards of its own process, and all processes compile and run the same things in the same
+//! order. This has been tried with clients that stand for processes, and not yet with a plugin that joins real ones.
+//!
 //! This crate knows no training and no model. Everything that a plugin would take in silence or abort on (a wrong
 //! dtype, another sharding, a mesh of devices that do not exist) is checked before the plugin sees it.
 //!

@@ -315,18 +315,29 @@ impl Program {
     /// # Errors
     /// When the plugin does not tell, or tells numbers that make no sense together.
     pub fn bytes_per_device(&self) -> Result<u64, RuntimeError> {
-        let stats = self.memory_stats()?;
-        let bytes = match self.loaded.client().platform_name() {
-            // There the temporaries are counted with holes, and the peak is the number that must fit.
-            "tpu" => i128::from(stats.peak_memory),
-            _ => {
-                let CompiledMemoryStats { argument, output, alias, temp, .. } = stats;
-                i128::from(argument) + i128::from(output) - i128::from(alias) + i128::from(temp)
-            }
-        };
-        let problem = |_| Problem::MemoryStats { program: self.name.to_string(), bytes, stats };
-        Ok(u64::try_from(bytes).map_err(problem)?)
+        bytes_needed(&self.name, self.loaded.client().platform_name(), self.memory_stats()?)
     }
+}
+
+/// The bytes that a program needs on each device of a platform.
+///
+/// # Errors
+/// When the plugin's numbers make less than none.
+pub(crate) fn bytes_needed(
+    program: &str,
+    platform: &str,
+    stats: CompiledMemoryStats,
+) -> Result<u64, RuntimeError> {
+    let bytes = match platform {
+        // There the temporaries are counted with holes, and the peak is the number that must fit.
+        "tpu" => i128::from(stats.peak_memory),
+        _ => {
+            let CompiledMemoryStats { argument, output, alias, temp, .. } = stats;
+            i128::from(argument) + i128::from(output) - i128::from(alias) + i128::from(temp)
+        }
+    };
+    let problem = |_| Problem::MemoryStats { program: program.to_owned(), bytes, stats: stats.into() };
+    Ok(u64::try_from(bytes).map_err(problem)?)
 }
 
 /// Puts empty buffers of this type in the place of others.
@@ -387,8 +398,8 @@ mod tests {
 
     /// The runtime of a process that drives the first two of four devices.
     fn runtime() -> Runtime {
-        let mut options = RuntimeOptions::default();
-        options.client = ClientOptions::default().with("devices", 4).with("addressable", 2);
+        let client = ClientOptions::default().with("devices", 4).with("addressable", 2);
+        let options = RuntimeOptions { client, ..RuntimeOptions::default() };
         Runtime::new(&shardwright_pjrt_fake::path(), &options).unwrap()
     }
 
@@ -439,11 +450,29 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_makes_no_sense_is_an_error() {
+        let stats = |argument, alias, peak_memory| CompiledMemoryStats {
+            argument,
+            alias,
+            peak_memory,
+            ..CompiledMemoryStats::default()
+        };
+        assert_eq!(bytes_needed("p", "cpu", stats(8, 4, 0)).unwrap(), 4);
+        assert_eq!(bytes_needed("p", "tpu", stats(8, 4, 6)).unwrap(), 6);
+        let error = bytes_needed("p", "cpu", stats(4, 8, 0)).unwrap_err().to_string();
+        assert!(
+            error.starts_with("program p: the plugin says that it needs -4 bytes on each device ("),
+            "{error}"
+        );
+        assert!(bytes_needed("p", "tpu", stats(8, 4, -1)).is_err());
+    }
+
+    #[test]
     fn an_array_of_another_process_is_no_argument() {
         let (runtime, mesh) = (runtime(), mesh([0, 1, 2, 3]));
         let program = identity(&runtime, &mesh);
-        let mut options = RuntimeOptions::default();
-        options.client = ClientOptions::default().with("devices", 4);
+        let client = ClientOptions::default().with("devices", 4);
+        let options = RuntimeOptions { client, ..RuntimeOptions::default() };
         let other = Runtime::new(&shardwright_pjrt_fake::path(), &options).unwrap();
         let array = HostArray::zeros(program.arguments()[0].ty.clone());
         let x = ShardedArray::from_host(&other, &mesh, &program.arguments()[0].sharding, &array).unwrap();

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{
-    Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, Plugin, ProgramFormat, StatusCode,
+    Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, KeyValueStore, Plugin, ProgramFormat,
+    StatusCode,
 };
 
 use crate::array::Conversions;
@@ -66,6 +67,26 @@ impl Runtime {
     /// When the file is no plugin that this library can use, the plugin finds no devices, or it is the TPU's and would
     /// hang; when a flag for the compiler, in the options or in the environment, is wrong.
     pub fn new(plugin: &Path, options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
+        Runtime::load(plugin, options, None)
+    }
+
+    /// The same for one of several processes, which find each other through a store.
+    ///
+    /// # Errors
+    /// As [`Runtime::new`].
+    pub fn with_store(
+        plugin: &Path,
+        options: &RuntimeOptions,
+        store: Arc<dyn KeyValueStore>,
+    ) -> Result<Runtime, RuntimeError> {
+        Runtime::load(plugin, options, Some(store))
+    }
+
+    fn load(
+        plugin: &Path,
+        options: &RuntimeOptions,
+        store: Option<Arc<dyn KeyValueStore>>,
+    ) -> Result<Runtime, RuntimeError> {
         let _span = tracing::debug_span!("open plugin", file = %plugin.display()).entered();
         check_before_loading(plugin, &Environment::from_process())?;
         let in_environment = flags::check_environment(plugin)?;
@@ -74,7 +95,7 @@ impl Runtime {
             None => options.compiler.flags.host_devices()?.or(in_environment.host_devices()?),
             given => given,
         };
-        let (client, client_options) = open_client(&plugin, &options.client, cpu_devices)?;
+        let (client, client_options) = open_client(&plugin, &options.client, cpu_devices, store.as_ref())?;
         let settings = CompilerSettings::new(&options.compiler, plugin.path(), |options| {
             client.compile(flags::EMPTY_PROGRAM.as_bytes(), ProgramFormat::Mlir, options).map(drop)
         })?;
@@ -216,21 +237,26 @@ fn open_client(
     plugin: &Plugin,
     given: &ClientOptions,
     cpu_devices: Option<usize>,
+    store: Option<&Arc<dyn KeyValueStore>>,
 ) -> Result<(Client, ClientOptions), RuntimeError> {
     const COUNT: &str = "cpu_device_count";
+    let client = |options: &ClientOptions| match store {
+        None => Client::new(plugin, options),
+        Some(store) => Client::with_store(plugin, options, Arc::clone(store)),
+    };
     let given = given.clone();
-    let Some(found) = cpu_devices else { return Ok((Client::new(plugin, &given)?, given)) };
+    let Some(found) = cpu_devices else { return Ok((client(&given)?, given)) };
     if !(1..=MOST_CPU_DEVICES).contains(&found) {
         return Err(Problem::CpuDevices { found, most: MOST_CPU_DEVICES }.into());
     }
     let counted = given.clone().with(COUNT, i64::try_from(found).unwrap_or(i64::MAX));
-    match Client::new(plugin, &counted) {
+    match client(&counted) {
         // Only CPU plugins know the option; which plugins those are, their files do not tell.
         Err(e)
             if e.kind() == ErrorKind::Status(StatusCode::InvalidArgument) && e.message().contains(COUNT) =>
         {
-            Ok((Client::new(plugin, &given)?, given))
+            Ok((client(&given)?, given))
         }
-        client => Ok((client?, counted)),
+        made => Ok((made?, counted)),
     }
 }

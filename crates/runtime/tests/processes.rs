@@ -2,10 +2,11 @@
 //! two devices of its own, which are the first ones: the second process has them at the end of its mesh.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
-use shardwright_pjrt::{Arg, Buffer, ClientOptions, CompileOptions, Device};
+use shardwright_pjrt::{Arg, Buffer, ClientOptions, CompileOptions, Device, MemoryStore};
 use shardwright_runtime::compile::ForeignProgram;
 use shardwright_runtime::{LocalPart, Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions, ShardedArray};
 use shardwright_tensor::HostArray;
@@ -127,14 +128,14 @@ fn what_only_others_have_is_refused_by_partition_device_and_process() {
         placed.shard(3),
         NotAddressable,
         expect![
-            "partitions [3] of s32[8,4] (data, -) on data=4 are on devices [3], which belong to processes [1]; this one, 0, has partitions [0, 1]"
+            "partitions [3] of s32[8,4] (data, -) on data=4 are on devices [3] of processes [1]; this one, process 0, has partitions [0, 1]"
         ],
     );
     check_error(
         placed.to_host(),
         NotAddressable,
         expect![
-            "partitions [2, 3] of s32[8,4] (data, -) on data=4 are on devices [2, 3], which belong to processes [1]; this one, 0, has partitions [0, 1]"
+            "partitions [2, 3] of s32[8,4] (data, -) on data=4 are on devices [2, 3] of processes [1]; this one, process 0, has partitions [0, 1]"
         ],
     );
     // Another part of the array than the one that is here, on one of the own devices.
@@ -143,7 +144,7 @@ fn what_only_others_have_is_refused_by_partition_device_and_process() {
         placed.reshard(runtime, &alone, &alone.sharding("(-, x)".parse().unwrap()).unwrap()),
         NotAddressable,
         expect![
-            "partitions [2] of s32[8,4] (data, -) on data=4 are on devices [2], which belong to processes [1]; this one, 0, has partitions [0, 1]"
+            "partitions [2] of s32[8,4] (data, -) on data=4 are on devices [2] of processes [1]; this one, process 0, has partitions [0, 1]"
         ],
     );
     let theirs = mesh("x=2", &[2, 3]);
@@ -201,6 +202,22 @@ fn a_runtime_tells_its_own_devices_from_all() {
     let ids = |devices: Vec<&Device>| devices.into_iter().map(Device::id).collect::<Vec<_>>();
     assert_eq!(ids(process.runtime.devices().collect()), [0, 1, 2, 3]);
     assert_eq!(ids(process.runtime.addressable_devices().collect()), [0, 1]);
+}
+
+#[test]
+fn processes_find_each_other_through_a_store() {
+    let store = MemoryStore::default();
+    let options = |name, value: &str| {
+        let mut options = RuntimeOptions::default();
+        options.client = ClientOptions::default().with("devices", 2).with(name, value);
+        options
+    };
+    let open = |options| {
+        Runtime::with_store(&shardwright_pjrt_fake::path(), &options, Arc::new(store.clone())).unwrap()
+    };
+    let _first = open(options("put", "address=here"));
+    let second = open(options("get", "address"));
+    assert_eq!(second.client().platform_version(), "here", "the fake client shows what it got");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use shardwright_pjrt::Buffer;
 use shardwright_tensor::{Shape, TensorType};
 
 use crate::RuntimeError;
-use crate::error::Problem;
+use crate::error::{Elsewhere, Problem};
 
 pub use blocks::LocalPart;
 pub(crate) use convert::Conversions;
@@ -127,15 +127,15 @@ impl ShardedArray {
         let process =
             |&id: &usize| Some(client.device(i64::try_from(id).ok()?)?.description().process_index());
         let processes: BTreeSet<i64> = devices.iter().filter_map(process).collect();
-        Problem::Elsewhere {
+        let problem = Elsewhere {
             array: format!("{self:?}"),
             partitions: partitions.to_vec(),
             devices,
             processes: processes.into_iter().collect(),
             process: client.process_index(),
             addressable: Arc::clone(&self.ty.addressable),
-        }
-        .into()
+        };
+        Problem::Elsewhere(problem.into()).into()
     }
 
     /// Its buffers, for a program that they are donated to. What is left is there to be refilled.
