@@ -73,7 +73,9 @@ pub(crate) enum Problem {
     ProgramMesh { program: String, expected: String, found: String },
     #[error("the mesh names device {id}, which is not among those of the platform: {known:?}")]
     NoSuchDevice { id: usize, known: Vec<i64> },
-    #[error("process {process} drives none of the mesh's devices {ids:?}, but {addressable:?}")]
+    #[error(
+        "this process, {process}, drives the devices {addressable:?}, and the mesh has none of them: {ids:?}"
+    )]
     NoAddressableDevice { ids: Vec<usize>, process: i64, addressable: Vec<i64> },
     #[error(transparent)]
     Elsewhere(Box<Elsewhere>),
@@ -145,7 +147,7 @@ pub(crate) enum Problem {
 /// Shards that only other processes have.
 #[derive(Clone, Debug, Error)]
 #[error(
-    "partitions {partitions:?} of {array} are on devices {devices:?} of processes {processes:?}; this one, process \
+    "partitions {partitions:?} of {array} are on devices {devices:?} of processes {processes:?}; this process, \
      {process}, has partitions {addressable:?}"
 )]
 pub(crate) struct Elsewhere {

@@ -128,14 +128,14 @@ fn what_only_others_have_is_refused_by_partition_device_and_process() {
         placed.shard(3),
         NotAddressable,
         expect![
-            "partitions [3] of s32[8,4] (data, -) on data=4 are on devices [3] of processes [1]; this one, process 0, has partitions [0, 1]"
+            "partitions [3] of s32[8,4] (data, -) on data=4 are on devices [3] of processes [1]; this process, 0, has partitions [0, 1]"
         ],
     );
     check_error(
         placed.to_host(),
         NotAddressable,
         expect![
-            "partitions [2, 3] of s32[8,4] (data, -) on data=4 are on devices [2, 3] of processes [1]; this one, process 0, has partitions [0, 1]"
+            "partitions [2, 3] of s32[8,4] (data, -) on data=4 are on devices [2, 3] of processes [1]; this process, 0, has partitions [0, 1]"
         ],
     );
     // Another part of the array than the one that is here, on one of the own devices.
@@ -144,7 +144,7 @@ fn what_only_others_have_is_refused_by_partition_device_and_process() {
         placed.reshard(runtime, &alone, &alone.sharding("(-, x)".parse().unwrap()).unwrap()),
         NotAddressable,
         expect![
-            "partitions [2] of s32[8,4] (data, -) on data=4 are on devices [2] of processes [1]; this one, process 0, has partitions [0, 1]"
+            "partitions [2] of s32[8,4] (data, -) on data=4 are on devices [2] of processes [1]; this process, 0, has partitions [0, 1]"
         ],
     );
     let theirs = mesh("x=2", &[2, 3]);
@@ -156,7 +156,7 @@ fn what_only_others_have_is_refused_by_partition_device_and_process() {
             &whole,
         ),
         Mesh,
-        expect!["process 0 drives none of the mesh's devices [2, 3], but [0, 1]"],
+        expect!["this process, 0, drives the devices [0, 1], and the mesh has none of them: [2, 3]"],
     );
     check_error(
         ShardedArray::from_local(runtime, &process.mesh, &process.on("(data, -)"), whole.ty(), &whole),
@@ -194,6 +194,21 @@ fn what_each_process_has_is_read_moved_and_copied_there() {
             halves.reshard(&process.runtime, &alone, &alone.sharding("(x, -)".parse().unwrap()).unwrap());
         assert_eq!(alone.unwrap().to_host().unwrap(), whole);
     }
+}
+
+#[test]
+fn an_array_goes_to_a_runtime_that_drives_other_devices() {
+    let [process, _] = Process::both();
+    let mut options = RuntimeOptions::default();
+    options.client = ClientOptions::default().with("devices", 4);
+    let all = Runtime::new(&shardwright_pjrt_fake::path(), &options).unwrap();
+    let whole = iota(&[8, 4]);
+    let halves =
+        process.place("(-, -)", &whole).reshard(&all, &process.mesh, &process.on("(data, -)")).unwrap();
+    assert!(halves.is_fully_addressable());
+    assert_eq!(halves.to_host().unwrap(), whole);
+    let back = halves.reshard(&process.runtime, &process.mesh, halves.sharding()).unwrap();
+    check_is(&process, &back, &whole);
 }
 
 #[test]

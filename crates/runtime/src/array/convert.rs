@@ -55,11 +55,12 @@ impl ShardedArray {
     /// The same array under another sharding, on the same or on other devices, in their default memories.
     ///
     /// On the same devices in the same order, however many axes they are arranged in, a compiled program does it, which
-    /// the runtime keeps for the next time (the 128 that were used last), and nothing passes through the host. Elsewhere, blocks that are the same before and after go from device to device; others are put
-    /// together on the host, which holds four blocks at most, besides what is in the memory of its CPU devices.
+    /// the runtime keeps for the next time, with the 128 that were used last, and nothing passes through the host.
+    /// Elsewhere, blocks that are the same before and after go from device to device; others are put together on the
+    /// host, which holds four blocks at most, besides what is in the memory of its CPU devices.
     ///
-    /// Where several processes share the mesh, all of them reshard together if a program does it; elsewhere nothing
-    /// passes from one process to another.
+    /// Where several processes share the mesh, the program runs on the devices of all of them, so all have to ask for
+    /// it. Without a program nothing passes from one process to another.
     ///
     /// # Errors
     /// When the sharding does not fit the array, or the mesh the sharding or the runtime; when the program that computes
@@ -107,7 +108,7 @@ impl ShardedArray {
             &moved
         };
         let buffers = here.convert(runtime, sharding.clone(), sharding.clone(), dtype)?;
-        let ty = ShardedType { ty, ..(**self.sharded_type()).clone() };
+        let ty = ShardedType { ty, ..(**here.sharded_type()).clone() };
         Ok(ShardedArray::from_parts(Arc::new(ty), buffers))
     }
 
