@@ -12,7 +12,7 @@
 //! | put an array on the devices, or back | [`ShardedArray`] |
 //! | put there what each process has of it | [`ShardedArray::from_local`] |
 //! | change its sharding, devices, memory or dtype | [`ShardedArray::reshard`], [`to_memory`](ShardedArray::to_memory), [`cast`](ShardedArray::cast) |
-//! | run | [`Program::execute`], [`ForeignExecutable::execute`] |
+//! | run | [`Executable::execute`], [`ForeignExecutable::execute`] |
 //! | give the compiler flags, or have it dump programs | [`CompilerOptions`] |
 //! | see what was compiled, run and copied, and how long that took | [`Runtime::counters`] |
 //! | compile for TPUs that are not there | [`topology`] |
@@ -32,10 +32,10 @@ pub mod compile;
 mod compiler;
 mod dump;
 mod error;
+mod executable;
 mod flags;
 mod foreign;
 pub mod plugins;
-mod program;
 mod runtime;
 pub mod topology;
 
@@ -43,7 +43,7 @@ pub use array::{LocalPart, ShardedArray, Shards};
 pub use compiler::CompilerOptions;
 pub use dump::DumpOptions;
 pub use error::{RuntimeError, RuntimeErrorKind};
+pub use executable::{Argument, Executable, ExecutableValue, Execution};
 pub use flags::CompilerFlags;
 pub use foreign::ForeignExecutable;
-pub use program::{Argument, Execution, Program, ProgramValue};
 pub use runtime::{Runtime, RuntimeOptions};

@@ -14,7 +14,7 @@ use crate::compiler::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
-use crate::{CompilerOptions, ForeignExecutable, Program, RuntimeError};
+use crate::{CompilerOptions, Executable, ForeignExecutable, RuntimeError};
 
 /// With more, a CPU client takes minutes to make, and in the end aborts.
 const MOST_CPU_DEVICES: usize = 1024;
@@ -151,9 +151,9 @@ impl Runtime {
     ///
     /// # Errors
     /// When the mesh does not fit, or the compiler refuses the program.
-    pub fn compile(&self, module: &ShardedModule, mesh: &Mesh) -> Result<Program, RuntimeError> {
+    pub fn compile(&self, module: &ShardedModule, mesh: &Mesh) -> Result<Executable, RuntimeError> {
         let _span = tracing::debug_span!("compile", program = module.module().name).entered();
-        Program::check_mesh(module, mesh)?;
+        Executable::check_mesh(module, mesh)?;
         let addressable = self.addressable_partitions(mesh)?;
         let options = CompileOptions {
             num_partitions: mesh.shape().size(),
@@ -165,7 +165,7 @@ impl Runtime {
         self.settings.write_down(name, &text)?;
         let source = Source { name, code: text.as_bytes(), format: ProgramFormat::Mlir };
         let (loaded, compilation) = self.compiler.compile(&source, &options)?;
-        Program::new(loaded, compilation, module, mesh, addressable)
+        Executable::new(loaded, compilation, module, mesh, addressable)
     }
 
     /// Compiles a program of another framework, for the devices that the options name. What it takes and gives is what

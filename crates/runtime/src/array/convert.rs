@@ -14,7 +14,7 @@ use super::blocks::{Block, blocks, overlap, relative};
 use super::place::Placing;
 use super::refine::over_one_mesh;
 use super::{ShardedArray, ShardedType, shard_type};
-use crate::{Program, Runtime, RuntimeError};
+use crate::{Executable, Runtime, RuntimeError};
 
 /// How many programs that convert arrays a runtime keeps: more than a model has kinds of arrays, and few enough to be
 /// no matter for memory.
@@ -40,7 +40,7 @@ struct Kept {
 
 /// Where a program will be. It is locked while that is compiled, so that two threads that want one program do not both
 /// compile it, and those that want others do not wait.
-type Place = Arc<Mutex<Option<Arc<Program>>>>;
+type Place = Arc<Mutex<Option<Arc<Executable>>>>;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Conversion {
@@ -182,7 +182,7 @@ impl ShardedArray {
 
 impl Conversions {
     /// The program, compiled if it is new.
-    fn get(&self, runtime: &Runtime, wanted: Conversion) -> Result<Arc<Program>, RuntimeError> {
+    fn get(&self, runtime: &Runtime, wanted: Conversion) -> Result<Arc<Executable>, RuntimeError> {
         let place = lock(&self.0).place(&wanted);
         let mut program = lock(&place);
         if let Some(program) = &*program {

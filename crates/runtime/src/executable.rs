@@ -12,7 +12,7 @@ use crate::error::{Misfit, Problem};
 use crate::{RuntimeError, ShardedArray};
 
 /// A compiled program on the devices of a mesh.
-pub struct Program {
+pub struct Executable {
     name: Arc<str>,
     loaded: LoadedExecutable,
     compilation: Compilation,
@@ -21,8 +21,8 @@ pub struct Program {
     addressable: Arc<[usize]>,
     /// Their devices.
     device_ids: Arc<[usize]>,
-    arguments: Vec<ProgramValue>,
-    outputs: Vec<ProgramValue>,
+    arguments: Vec<ExecutableValue>,
+    outputs: Vec<ExecutableValue>,
     // An output has the very type of its donor, so that what comes out of a step goes into the next without a closer
     // look.
     argument_types: Vec<Arc<ShardedType>>,
@@ -33,7 +33,7 @@ pub struct Program {
 
 /// An argument or an output of a program.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ProgramValue {
+pub struct ExecutableValue {
     /// Its name in the program.
     pub name: String,
     /// The type of the whole array.
@@ -42,15 +42,15 @@ pub struct ProgramValue {
     pub sharding: NamedSharding,
 }
 
-/// One argument of [`Program::execute`].
+/// One argument of [`Executable::execute`].
 ///
 /// Donation is a move, so an array that was given up cannot be used again, nor be another argument of the same call:
 ///
 /// ```compile_fail,E0505
-/// # use shardwright_runtime::{Argument, Execution, Program, RuntimeError, ShardedArray};
-/// fn both(program: &Program, x: ShardedArray) -> Result<Execution, RuntimeError> {
+/// # use shardwright_runtime::{Argument, Execution, Executable, RuntimeError, ShardedArray};
+/// fn both(executable: &Executable, x: ShardedArray) -> Result<Execution, RuntimeError> {
 ///     let other = Argument::Borrow(&x);
-///     program.execute([Argument::Donate(x), other])
+///     executable.execute([Argument::Donate(x), other])
 /// }
 /// ```
 pub enum Argument<'a> {
@@ -72,7 +72,7 @@ pub struct Execution {
     device_ids: Arc<[usize]>,
 }
 
-impl Program {
+impl Executable {
     /// # Errors
     /// When the compiler stores an argument or an output in another way than its sharding says.
     pub(crate) fn new(
@@ -81,29 +81,29 @@ impl Program {
         module: &ShardedModule,
         mesh: &Mesh,
         addressable: Arc<[usize]>,
-    ) -> Result<Program, RuntimeError> {
+    ) -> Result<Executable, RuntimeError> {
         let program = module.module();
-        let value = |name: &str, id, sharding: &NamedSharding| ProgramValue {
+        let value = |name: &str, id, sharding: &NamedSharding| ExecutableValue {
             name: name.to_owned(),
             ty: program.ty(id).clone(),
             sharding: sharding.clone(),
         };
         let arguments = program.arguments.iter().enumerate();
-        let arguments: Vec<ProgramValue> =
+        let arguments: Vec<ExecutableValue> =
             arguments.map(|(i, a)| value(&a.name, a.value, module.argument_sharding(i))).collect();
         let outputs = program.outputs.iter().enumerate();
-        let outputs: Vec<ProgramValue> =
+        let outputs: Vec<ExecutableValue> =
             outputs.map(|(i, o)| value(&o.name, o.value, module.output_sharding(i))).collect();
 
         let argument_types: Vec<_> =
             arguments.iter().map(|a| Arc::new(a.sharded_type(mesh, &addressable))).collect();
         let donors = program.outputs.iter().map(|output| output.donor);
-        let output_type = |(output, donor): (&ProgramValue, Option<usize>)| {
+        let output_type = |(output, donor): (&ExecutableValue, Option<usize>)| {
             let ty = output.sharded_type(mesh, &addressable);
             let donor = donor.map(|index| &argument_types[index]).filter(|donor| ***donor == ty);
             donor.map_or_else(|| Arc::new(ty.clone()), Arc::clone)
         };
-        let mut program = Program {
+        let mut executable = Executable {
             name: program.name.as_str().into(),
             loaded,
             compilation,
@@ -116,23 +116,23 @@ impl Program {
             outputs,
             restored: Vec::new(),
         };
-        for (argument, found) in program.arguments.iter().zip(program.loaded.parameter_types()) {
+        for (argument, found) in executable.arguments.iter().zip(executable.loaded.parameter_types()) {
             let expected = shard_type(&argument.sharding, &argument.ty)?;
             if expected != **found {
-                return Err(program.stored_otherwise("argument", argument, &expected, found));
+                return Err(executable.stored_otherwise("argument", argument, &expected, found));
             }
         }
-        let outputs = program.outputs.iter().zip(program.loaded.output_types());
-        program.restored =
-            outputs.map(|(output, found)| program.restored(output, found)).collect::<Result<_, _>>()?;
-        Ok(program)
+        let outputs = executable.outputs.iter().zip(executable.loaded.output_types());
+        executable.restored =
+            outputs.map(|(output, found)| executable.restored(output, found)).collect::<Result<_, _>>()?;
+        Ok(executable)
     }
 
     /// What devices are to store of an output that is empty, if the program stores it whole: XLA does not split what
     /// is computed and empty.
     fn restored(
         &self,
-        output: &ProgramValue,
+        output: &ExecutableValue,
         found: &TensorType,
     ) -> Result<Option<TensorType>, RuntimeError> {
         let expected = shard_type(&output.sharding, &output.ty)?;
@@ -148,7 +148,7 @@ impl Program {
     fn stored_otherwise(
         &self,
         what: &'static str,
-        value: &ProgramValue,
+        value: &ExecutableValue,
         expected: &TensorType,
         found: &TensorType,
     ) -> RuntimeError {
@@ -196,12 +196,12 @@ impl Program {
     }
 
     /// What it takes.
-    pub fn arguments(&self) -> &[ProgramValue] {
+    pub fn arguments(&self) -> &[ExecutableValue] {
         &self.arguments
     }
 
     /// What it gives.
-    pub fn outputs(&self) -> &[ProgramValue] {
+    pub fn outputs(&self) -> &[ExecutableValue] {
         &self.outputs
     }
 
@@ -211,7 +211,7 @@ impl Program {
     /// Starting a step costs the host no allocation per argument: outputs move into the places of donated arrays.
     ///
     /// # Errors
-    /// When [`Program::check`] or the plugin refuses the arguments. Donated ones are gone even then.
+    /// When [`Executable::check`] or the plugin refuses the arguments. Donated ones are gone even then.
     ///
     /// A program that fails later gives outputs whose use is an error, and so is [`Execution::wait`]; programs that
     /// are given such outputs fail in turn.
@@ -258,7 +258,7 @@ impl Program {
         }
     }
 
-    /// Whether the program takes these arguments. [`Program::execute`] finds out by itself; who asks first still has
+    /// Whether the program takes these arguments. [`Executable::execute`] finds out by itself; who asks first still has
     /// what was to be donated if the answer is no.
     ///
     /// # Errors
@@ -268,7 +268,7 @@ impl Program {
         if expected != found {
             return Err(Problem::ArgumentCount { program: self.name.to_string(), expected, found }.into());
         }
-        let misfit = |((argument, value), ty): ((&Argument<'_>, &ProgramValue), &Arc<ShardedType>)| {
+        let misfit = |((argument, value), ty): ((&Argument<'_>, &ExecutableValue), &Arc<ShardedType>)| {
             let found = argument.array().sharded_type();
             let fits = Arc::ptr_eq(found, ty) || found == ty;
             (!fits).then(|| Misfit {
@@ -348,7 +348,7 @@ fn restore(buffers: &mut [Buffer], ty: &TensorType) -> Result<(), RuntimeError> 
     Ok(())
 }
 
-impl ProgramValue {
+impl ExecutableValue {
     fn sharded_type(&self, mesh: &Mesh, addressable: &Arc<[usize]>) -> ShardedType {
         ShardedType {
             ty: self.ty.clone(),
@@ -408,7 +408,7 @@ mod tests {
     }
 
     /// The identity, by rows; the fake plugin cannot read what is printed of it, and is given it in its own words.
-    fn identity(runtime: &Runtime, mesh: &Mesh) -> Program {
+    fn identity(runtime: &Runtime, mesh: &Mesh) -> Executable {
         let mut m = Module::new("identity");
         let x = m.add_argument("x", TensorType::new(DType::S32, [8, 3]).unwrap());
         m.add_output("y", x);
@@ -421,7 +421,7 @@ mod tests {
         let compiled = runtime.compile_foreign(&code, &options).unwrap();
         let compilation = compiled.compilation().clone();
         let addressable = runtime.addressable_partitions(mesh).unwrap();
-        Program::new(compiled.into_loaded(), compilation, &module, mesh, addressable).unwrap()
+        Executable::new(compiled.into_loaded(), compilation, &module, mesh, addressable).unwrap()
     }
 
     #[test]
