@@ -79,14 +79,14 @@ fn main() -> anyhow::Result<()> {
     }
     milliseconds.sort_by(f64::total_cmp);
 
-    let collectives = CollectiveSummary::new(&step.program().compiled()??);
+    let collectives = CollectiveSummary::new(&step.executable().compiled()??);
     let seconds = |d: std::time::Duration| (d.as_secs_f64() * 1e3).round() / 1e3;
     let report = json!({
         "size": name, "devices": devices, "remat": remat,
         "step_ms_median": milliseconds[STEPS / 2], "step_ms_min": milliseconds[0],
         "open_s": seconds(opened), "compile_s": seconds(compiled - opened),
         "init_s": seconds(initialised - compiled), "first_step_done_s": first.map(seconds),
-        "bytes_per_device": step.program().bytes_per_device()?, "collectives": collectives.to_string(),
+        "bytes_per_device": step.executable().bytes_per_device()?, "collectives": collectives.to_string(),
     });
     println!("{report}");
     Ok(())

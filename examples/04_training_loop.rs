@@ -10,7 +10,7 @@ use shardwright::graph::Graph;
 use shardwright::hlo::{ArgumentKind, VerifiedModule, verify};
 use shardwright::partition::{PlanOptions, ShardedModule, ShardingPlan, WrapPolicy};
 use shardwright::pjrt::PendingHostCopy;
-use shardwright::runtime::{Argument, Program, Runtime, RuntimeOptions, ShardedArray};
+use shardwright::runtime::{Argument, Executable, Runtime, RuntimeOptions, ShardedArray};
 use shardwright::tensor::{DType, HostArray, TensorType};
 
 const BATCH: usize = 64;
@@ -25,19 +25,19 @@ fn main() -> anyhow::Result<()> {
     let mesh = runtime.mesh("fsdp=8")?;
     let module = train_step()?;
     let plan = ShardingPlan::new(&module, mesh.shape(), &PlanOptions::default())?;
-    let program =
+    let executable =
         runtime.compile(&ShardedModule::from_plan(module, &plan, &WrapPolicy::default())?, &mesh)?;
 
     let zeros = HostArray::zeros(f32(&[OUT, IN])?);
-    let mut state = vec![place(&runtime, &program, 0, &zeros)?, place(&runtime, &program, 1, &zeros)?];
+    let mut state = vec![place(&runtime, &executable, 0, &zeros)?, place(&runtime, &executable, 1, &zeros)?];
     println!("each device holds {:?} of {:?}", state[0].shard(0)?.dims(), state[0].ty().dims());
 
     let mut pending: Option<(usize, PendingHostCopy)> = None;
     for step in 0..STEPS {
         let (x, y) = batch(step)?;
-        let batch = [place(&runtime, &program, 2, &x)?, place(&runtime, &program, 3, &y)?];
+        let batch = [place(&runtime, &executable, 2, &x)?, place(&runtime, &executable, 3, &y)?];
         // The arrays are given up here, and the memory of weights and velocity is that of the new ones.
-        let mut outputs = program.execute(state.into_iter().chain(batch).map(Argument::Donate))?.outputs;
+        let mut outputs = executable.execute(state.into_iter().chain(batch).map(Argument::Donate))?.outputs;
         let loss = outputs.pop().context("the step gives a loss")?;
         state = outputs;
 
@@ -82,11 +82,11 @@ fn f32(dims: &[usize]) -> anyhow::Result<TensorType> {
 /// Puts an array where the program wants its argument of this index.
 fn place(
     runtime: &Runtime,
-    program: &Program,
+    executable: &Executable,
     index: usize,
     host: &HostArray,
 ) -> anyhow::Result<ShardedArray> {
-    Ok(ShardedArray::from_host(runtime, program.mesh(), &program.arguments()[index].sharding, host)?)
+    Ok(ShardedArray::from_host(runtime, executable.mesh(), &executable.arguments()[index].sharding, host)?)
 }
 
 /// Waits for a step's loss and prints every twentieth.

@@ -9,7 +9,7 @@ use shardwright_hlo::{
 };
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::ShardedModule;
-use shardwright_runtime::{Argument, ProgramValue, ShardedArray};
+use shardwright_runtime::{Argument, ExecutableValue, ShardedArray};
 use shardwright_tensor::{DType, Element, HostArray, Shape, TensorType};
 use support::runtime;
 
@@ -156,7 +156,7 @@ fn run(
     let sharded = ShardedModule::new(module, mesh.shape(), arguments, outputs).unwrap();
     let refused = |e| panic!("{specs:?} {e}\n{}", sharded.stablehlo_text());
     let program = runtime.compile(&sharded, &mesh).unwrap_or_else(refused);
-    let place = |(&input, place): (&&HostArray, &ProgramValue)| {
+    let place = |(&input, place): (&&HostArray, &ExecutableValue)| {
         Argument::Donate(ShardedArray::from_host(&runtime, &mesh, &place.sharding, input).unwrap())
     };
     let arguments = inputs.iter().zip(program.arguments()).map(place);

@@ -32,8 +32,8 @@ impl Step {
         };
         let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
         let step = TrainStep::compile(&runtime(8), &mesh, &model, &config).unwrap();
-        let compiled = step.program().compiled().unwrap().unwrap();
-        Step { model, compiled, temporary_bytes: step.program().memory_stats().unwrap().temp }
+        let compiled = step.executable().compiled().unwrap().unwrap();
+        Step { model, compiled, temporary_bytes: step.executable().memory_stats().unwrap().temp }
     }
 
     fn of_kind(&self, kind: CollectiveKind) -> impl Iterator<Item = &Collective> {

@@ -12,7 +12,7 @@ use shardwright_hlo::{
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{IGNORED_LABEL, ModelConfig, Weights, causal_loss, logits, parameters};
 use shardwright_partition::ShardedModule;
-use shardwright_runtime::{Argument, Program, RuntimeError, ShardedArray};
+use shardwright_runtime::{Argument, Executable, RuntimeError, ShardedArray};
 use shardwright_tensor::{DType, HostArray, Shape, TensorType};
 use support::runtime;
 
@@ -102,16 +102,16 @@ impl<'a> Case<'a> {
         self.call(&self.compile(place, remat))
     }
 
-    fn call(&self, program: &Program) -> Vec<Vec<f64>> {
+    fn call(&self, program: &Executable) -> Vec<Vec<f64>> {
         call(program, &self.inputs).iter().map(HostArray::to_f64).collect()
     }
 
-    fn compile(&self, place: (&str, Split), remat: &Remat) -> Program {
+    fn compile(&self, place: (&str, Split), remat: &Remat) -> Executable {
         compile(self.module(remat), place).unwrap_or_else(|e| panic!("{} on {}: {e}", self.name, place.0))
     }
 
     /// For each element of each input, how the loss changes with it: differences of fourth order.
-    fn differences(&self, program: &Program) -> Vec<Vec<f64>> {
+    fn differences(&self, program: &Executable) -> Vec<Vec<f64>> {
         let mut inputs = self.inputs.clone();
         let mut slope = |input: usize, element: usize| {
             let original = inputs[input].clone();
@@ -166,7 +166,7 @@ impl<'a> Case<'a> {
     }
 }
 
-fn compile(module: VerifiedModule, (mesh, split): (&str, Split)) -> Result<Program, RuntimeError> {
+fn compile(module: VerifiedModule, (mesh, split): (&str, Split)) -> Result<Executable, RuntimeError> {
     let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
     let sharding = |value| mesh.sharding(split(module.ty(value).rank()).parse().unwrap()).unwrap();
     let arguments = module.arguments.iter().map(|a| sharding(a.value)).collect();
@@ -175,9 +175,9 @@ fn compile(module: VerifiedModule, (mesh, split): (&str, Split)) -> Result<Progr
     runtime(8).compile(&sharded, &mesh)
 }
 
-fn call(program: &Program, inputs: &[HostArray]) -> Vec<HostArray> {
+fn call(program: &Executable, inputs: &[HostArray]) -> Vec<HostArray> {
     let runtime = runtime(8);
-    let place = |(input, place): (&HostArray, &shardwright_runtime::ProgramValue)| {
+    let place = |(input, place): (&HostArray, &shardwright_runtime::ExecutableValue)| {
         Argument::Donate(ShardedArray::from_host(&runtime, program.mesh(), &place.sharding, input).unwrap())
     };
     let arguments = inputs.iter().zip(program.arguments()).map(place);

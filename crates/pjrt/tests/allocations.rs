@@ -64,7 +64,7 @@ fn per_call(mut step: impl FnMut()) -> usize {
     ALLOCATIONS.get() - before
 }
 
-/// Allocations of a step through `Program`.
+/// Allocations of a step through `shardwright_runtime::Executable`.
 fn of_program(runtime: &Runtime, arrays: usize) -> usize {
     let (module, mesh) = (module(arrays, runtime), runtime.mesh("fsdp=-1").unwrap());
     let program = runtime.compile(&module, &mesh).unwrap();

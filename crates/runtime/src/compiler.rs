@@ -59,6 +59,20 @@ impl CompilerSettings {
         }
     }
 
+    /// The options of a compilation as somebody else gives them, with what they do not say themselves.
+    pub(crate) fn complete(&self, given: &CompileOptions) -> CompileOptions {
+        let mut options = given.clone();
+        for (name, value) in &self.0.overrides {
+            if !options.env_option_overrides.iter().any(|(known, _)| known == name) {
+                options.env_option_overrides.push((name.clone(), value.clone()));
+            }
+        }
+        if options.effort == Effort::default() {
+            options.effort = self.0.effort;
+        }
+        options
+    }
+
     /// Writes a program down, if that is wanted.
     pub(crate) fn write_down(&self, program: &str, stablehlo: &str) -> Result<(), RuntimeError> {
         self.0.dump.as_ref().map_or(Ok(()), |dump| dump.write(program, stablehlo))

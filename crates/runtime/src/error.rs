@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use shardwright_hlo::compiled::CompiledError;
 use shardwright_mesh::{MeshError, NamedSharding, PlacementError, ShardingError, TopologyError};
+use shardwright_pjrt::CompiledMemoryStats;
 use shardwright_tensor::{TensorError, TensorType};
 use thiserror::Error;
 
@@ -48,6 +49,8 @@ pub enum RuntimeErrorKind {
     Argument,
     /// Host data that is not what was to be placed.
     Data,
+    /// Shards that only other processes have.
+    NotAddressable,
     /// A name that is none of a topology, or devices that make none.
     Topology,
     /// The process was started without what a plugin needs in its environment.
@@ -68,8 +71,14 @@ pub(crate) enum Problem {
     Mesh { platform: String, reason: MeshError },
     #[error("program {program} was sharded over the mesh {expected}, and is compiled for {found}")]
     ProgramMesh { program: String, expected: String, found: String },
-    #[error("the mesh names device {id}, which is not among those that this process drives: {known:?}")]
+    #[error("the mesh names device {id}, which is not among those of the platform: {known:?}")]
     NoSuchDevice { id: usize, known: Vec<i64> },
+    #[error(
+        "this process, {process}, drives the devices {addressable:?}, and the mesh has none of them: {ids:?}"
+    )]
+    NoAddressableDevice { ids: Vec<usize>, process: i64, addressable: Vec<i64> },
+    #[error(transparent)]
+    Elsewhere(Box<Elsewhere>),
     #[error(transparent)]
     Sharding(ShardingError),
     #[error("program {program} takes {expected} arguments, got {found}")]
@@ -82,6 +91,8 @@ pub(crate) enum Problem {
         "program {program}: the compiler made {what} {name} {found} on each device, where its sharding says {expected}"
     )]
     StoredType { program: String, what: &'static str, name: String, expected: String, found: String },
+    #[error("program {program}: the plugin says that it needs {bytes} bytes on each device ({stats:?})")]
+    MemoryStats { program: String, bytes: i128, stats: Box<CompiledMemoryStats> },
     #[error("{origin}: {reason}")]
     FlagSyntax { origin: String, reason: String },
     #[error("{origin}: the compiler has no flag {name}{}", did_you_mean(nearest))]
@@ -120,8 +131,6 @@ pub(crate) enum Problem {
     OutOfMemory { topology: String, shortage: OutOfMemory },
     #[error(transparent)]
     Unreadable(CompiledError),
-    #[error("the plugin says that the program needs {peak} bytes of memory, and no such number is below 0")]
-    PeakMemory { peak: i64 },
     #[error("there is no partition {partition} of {sharding}, which has {}", sharding.mesh().size())]
     NoSuchPartition { partition: usize, sharding: NamedSharding },
     #[error(
@@ -133,6 +142,21 @@ pub(crate) enum Problem {
     LocalData { part: Box<LocalPart>, found: TensorType },
     #[error("the block at {ranges:?} is not inside the local part, {part}")]
     NotInPart { part: Box<LocalPart>, ranges: Vec<Range<usize>> },
+}
+
+/// Shards that only other processes have.
+#[derive(Clone, Debug, Error)]
+#[error(
+    "partitions {partitions:?} of {array} are on devices {devices:?} of processes {processes:?}; this process, \
+     {process}, has partitions {addressable:?}"
+)]
+pub(crate) struct Elsewhere {
+    pub(crate) array: String,
+    pub(crate) partitions: Vec<usize>,
+    pub(crate) devices: Vec<usize>,
+    pub(crate) processes: Vec<i64>,
+    pub(crate) process: i64,
+    pub(crate) addressable: Arc<[usize]>,
 }
 
 /// An argument that is not what a program takes.
@@ -161,8 +185,9 @@ impl RuntimeError {
             Problem::Mesh { .. }
             | Problem::ProgramMesh { .. }
             | Problem::NoSuchDevice { .. }
+            | Problem::NoAddressableDevice { .. }
             | Problem::Placement { .. } => RuntimeErrorKind::Mesh,
-            Problem::StoredType { .. } | Problem::Unreadable(_) | Problem::PeakMemory { .. } => {
+            Problem::StoredType { .. } | Problem::MemoryStats { .. } | Problem::Unreadable(_) => {
                 RuntimeErrorKind::Compiler
             }
             Problem::FlagSyntax { .. }
@@ -185,6 +210,7 @@ impl RuntimeError {
             Problem::TopologyName(_) | Problem::Topology(_) | Problem::DeviceNumber { .. } => {
                 RuntimeErrorKind::Topology
             }
+            Problem::Elsewhere(_) => RuntimeErrorKind::NotAddressable,
             Problem::TopologyEnvironment { .. } => RuntimeErrorKind::Environment,
             Problem::OutOfMemory { .. } => RuntimeErrorKind::OutOfMemory,
         }

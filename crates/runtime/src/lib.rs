@@ -12,10 +12,14 @@
 //! | put an array on the devices, or back | [`ShardedArray`] |
 //! | put there what each process has of it | [`ShardedArray::from_local`] |
 //! | change its sharding, devices, memory or dtype | [`ShardedArray::reshard`], [`to_memory`](ShardedArray::to_memory), [`cast`](ShardedArray::cast) |
-//! | run | [`Program::execute`] |
+//! | run | [`Executable::execute`], [`ForeignExecutable::execute`] |
 //! | give the compiler flags, or have it dump programs | [`CompilerOptions`] |
 //! | see what was compiled, run and copied, and how long that took | [`Runtime::counters`] |
 //! | compile for TPUs that are not there | [`topology`] |
+//!
+//! A mesh may reach over the devices of several processes, each of which runs the same program text. Then a
+//! [`ShardedArray`] has the shards of its own process, and all processes compile and run the same things in the same
+//! order. This has been tried with clients that stand for processes, and not yet with a plugin that joins real ones.
 //!
 //! This crate knows no training and no model. Everything that a plugin would take in silence or abort on (a wrong
 //! dtype, another sharding, a mesh of devices that do not exist) is checked before the plugin sees it.
@@ -28,9 +32,10 @@ pub mod compile;
 mod compiler;
 mod dump;
 mod error;
+mod executable;
 mod flags;
+mod foreign;
 pub mod plugins;
-mod program;
 mod runtime;
 pub mod topology;
 
@@ -38,6 +43,7 @@ pub use array::{LocalPart, ShardedArray, Shards};
 pub use compiler::CompilerOptions;
 pub use dump::DumpOptions;
 pub use error::{RuntimeError, RuntimeErrorKind};
+pub use executable::{Argument, Executable, ExecutableValue, Execution};
 pub use flags::CompilerFlags;
-pub use program::{Argument, Execution, Program, ProgramValue};
+pub use foreign::ForeignExecutable;
 pub use runtime::{Runtime, RuntimeOptions};

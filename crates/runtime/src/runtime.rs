@@ -4,17 +4,17 @@ use std::sync::Arc;
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{
-    Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, LoadedExecutable, Plugin,
-    ProgramFormat, StatusCode,
+    Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, KeyValueStore, Plugin, ProgramFormat,
+    StatusCode,
 };
 
 use crate::array::Conversions;
-use crate::compile::{Compilation, CompileSetup, Compiler, ForeignProgram, Source};
+use crate::compile::{CompileSetup, Compiler, ForeignProgram, Source};
 use crate::compiler::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
-use crate::{CompilerOptions, Program, RuntimeError, topology};
+use crate::{CompilerOptions, Executable, ForeignExecutable, RuntimeError, topology};
 
 /// With more, a CPU client takes minutes to make, and in the end aborts.
 const MOST_CPU_DEVICES: usize = 1024;
@@ -33,6 +33,8 @@ pub struct Runtime {
 pub struct RuntimeOptions {
     /// How many virtual devices a CPU plugin is to have, at most 1,024; other plugins have the devices that there are.
     pub cpu_devices: Option<usize>,
+    /// Other options of the plugin's client, under the names that the plugin has for them.
+    pub client: ClientOptions,
     /// How programs are compiled.
     pub compiler: CompilerOptions,
     /// Where compiled programs are kept, and in which process they are compiled.
@@ -65,6 +67,26 @@ impl Runtime {
     /// When the file is no plugin that this library can use, the plugin finds no devices, or it is the TPU's and would
     /// hang; when a flag for the compiler, in the options or in the environment, is wrong.
     pub fn new(plugin: &Path, options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
+        Runtime::load(plugin, options, None)
+    }
+
+    /// The same for one of several processes, which find each other through a store.
+    ///
+    /// # Errors
+    /// As [`Runtime::new`].
+    pub fn with_store(
+        plugin: &Path,
+        options: &RuntimeOptions,
+        store: Arc<dyn KeyValueStore>,
+    ) -> Result<Runtime, RuntimeError> {
+        Runtime::load(plugin, options, Some(store))
+    }
+
+    fn load(
+        plugin: &Path,
+        options: &RuntimeOptions,
+        store: Option<Arc<dyn KeyValueStore>>,
+    ) -> Result<Runtime, RuntimeError> {
         let _span = tracing::debug_span!("open plugin", file = %plugin.display()).entered();
         check_before_loading(plugin, &Environment::from_process())?;
         let in_environment = flags::check_environment(plugin)?;
@@ -73,7 +95,7 @@ impl Runtime {
             None => options.compiler.flags.host_devices()?.or(in_environment.host_devices()?),
             given => given,
         };
-        let (client, client_options) = open_client(&plugin, cpu_devices)?;
+        let (client, client_options) = open_client(&plugin, &options.client, cpu_devices, store.as_ref())?;
         let settings = CompilerSettings::new(&options.compiler, plugin.path(), |options| {
             client.compile(flags::EMPTY_PROGRAM.as_bytes(), ProgramFormat::Mlir, options).map(drop)
         })?;
@@ -101,8 +123,13 @@ impl Runtime {
         self.client().platform_name()
     }
 
-    /// The devices that this process drives, in the plugin's order.
+    /// All devices, those of other processes among them, in the plugin's order.
     pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.client().devices().iter()
+    }
+
+    /// The devices that this process drives, in the plugin's order: all of them where it works alone.
+    pub fn addressable_devices(&self) -> impl Iterator<Item = &Device> {
         self.client().addressable_devices()
     }
 
@@ -119,7 +146,7 @@ impl Runtime {
     pub fn mesh(&self, text: &str) -> Result<Mesh, RuntimeError> {
         let platform = || self.platform().to_owned();
         let wrong = |reason| Problem::Mesh { platform: platform(), reason };
-        let mut ids: Vec<usize> = self.devices().filter_map(|d| usize::try_from(d.id()).ok()).collect();
+        let mut ids: Vec<usize> = self.devices().map(mesh_id).collect::<Result<_, _>>()?;
         let shape = AbstractMesh::parse_for(text, ids.len()).map_err(wrong)?;
         // Devices that make no topology still make a mesh.
         let topology =
@@ -136,13 +163,13 @@ impl Runtime {
     ///
     /// # Errors
     /// When the mesh does not fit, or the compiler refuses the program.
-    pub fn compile(&self, module: &ShardedModule, mesh: &Mesh) -> Result<Program, RuntimeError> {
+    pub fn compile(&self, module: &ShardedModule, mesh: &Mesh) -> Result<Executable, RuntimeError> {
         let _span = tracing::debug_span!("compile", program = module.module().name).entered();
-        Program::check_mesh(module, mesh)?;
-        self.device_order(mesh)?;
+        Executable::check_mesh(module, mesh)?;
+        let addressable = self.addressable_partitions(mesh)?;
         let options = CompileOptions {
             num_partitions: mesh.shape().size(),
-            device_assignment: mesh.device_ids().filter_map(|id| i64::try_from(id).ok()).collect(),
+            device_assignment: self.device_order(mesh)?.into_iter().map(Device::id).collect(),
             ..self.settings.options()
         };
         let text = module.stablehlo_text();
@@ -150,23 +177,32 @@ impl Runtime {
         self.settings.write_down(name, &text)?;
         let source = Source { name, code: text.as_bytes(), format: ProgramFormat::Mlir };
         let (loaded, compilation) = self.compiler.compile(&source, &options)?;
-        Program::new(loaded, compilation, module, mesh)
+        Executable::new(loaded, compilation, module, mesh, addressable)
     }
 
     /// Compiles a program of another framework, for the devices that the options name. What it takes and gives is what
     /// it says, buffer by buffer.
     ///
+    /// The runtime's own [`CompilerOptions`] hold for it as for every program, but for what `options` say themselves:
+    /// a flag of the same name, or an effort.
+    ///
     /// # Errors
-    /// When the plugin does not know the program's version, or the compiler refuses it.
+    /// When the plugin does not know the program's version, or the compiler refuses it; when the options are for
+    /// another number of partitions than the program.
     pub fn compile_foreign(
         &self,
         program: &ForeignProgram,
         options: &CompileOptions,
-    ) -> Result<(LoadedExecutable, Compilation), RuntimeError> {
+    ) -> Result<ForeignExecutable, RuntimeError> {
         program.check_version(self.client().plugin())?;
         let name = program.name();
         let source = Source { name: &name, code: program.code(), format: program.format() };
-        self.compiler.compile(&source, options)
+        let options = self.settings.complete(options);
+        if let Some(text) = program.text() {
+            self.settings.write_down(&name, text)?;
+        }
+        let (loaded, compilation) = self.compiler.compile(&source, &options)?;
+        Ok(ForeignExecutable::new(name, loaded, compilation))
     }
 
     /// The programs that convert arrays, shared by all clones.
@@ -174,33 +210,65 @@ impl Runtime {
         &self.conversions
     }
 
-    /// The devices of a mesh, in the order of its partitions.
+    /// The devices of a mesh, in the order of its partitions, those of other processes among them.
     pub(crate) fn device_order<'r>(&'r self, mesh: &Mesh) -> Result<Vec<&'r Device>, RuntimeError> {
         let device = |id: usize| {
             let found = i64::try_from(id).ok().and_then(|id| self.client().device(id));
-            let missing = || Problem::NoSuchDevice { id, known: self.devices().map(Device::id).collect() };
-            found.filter(|d| d.is_addressable()).ok_or_else(|| missing().into())
+            let known = || self.devices().map(Device::id).collect();
+            found.ok_or_else(|| Problem::NoSuchDevice { id, known: known() }.into())
         };
         mesh.device_ids().map(device).collect()
     }
+
+    /// The partitions of a mesh whose devices this process drives, in order; at least one.
+    pub(crate) fn addressable_partitions(&self, mesh: &Mesh) -> Result<Arc<[usize]>, RuntimeError> {
+        let devices = self.device_order(mesh)?.into_iter().enumerate();
+        let partitions =
+            devices.filter(|(_, device)| device.is_addressable()).map(|(partition, _)| partition);
+        let partitions: Arc<[usize]> = partitions.collect();
+        if partitions.is_empty() {
+            return Err(Problem::NoAddressableDevice {
+                ids: mesh.device_ids().collect(),
+                process: self.client().process_index(),
+                addressable: self.addressable_devices().map(Device::id).collect(),
+            }
+            .into());
+        }
+        Ok(partitions)
+    }
+}
+
+/// The device's number in meshes.
+fn mesh_id(device: &Device) -> Result<usize, RuntimeError> {
+    let problem = |_| Problem::DeviceNumber { device: device.to_string(), what: "id", value: device.id() };
+    Ok(usize::try_from(device.id()).map_err(problem)?)
 }
 
 /// The plugin's client, and the options that it was made with.
-fn open_client(plugin: &Plugin, cpu_devices: Option<usize>) -> Result<(Client, ClientOptions), RuntimeError> {
+fn open_client(
+    plugin: &Plugin,
+    given: &ClientOptions,
+    cpu_devices: Option<usize>,
+    store: Option<&Arc<dyn KeyValueStore>>,
+) -> Result<(Client, ClientOptions), RuntimeError> {
     const COUNT: &str = "cpu_device_count";
-    let none = ClientOptions::default();
-    let Some(found) = cpu_devices else { return Ok((Client::new(plugin, &none)?, none)) };
+    let client = |options: &ClientOptions| match store {
+        None => Client::new(plugin, options),
+        Some(store) => Client::with_store(plugin, options, Arc::clone(store)),
+    };
+    let given = given.clone();
+    let Some(found) = cpu_devices else { return Ok((client(&given)?, given)) };
     if !(1..=MOST_CPU_DEVICES).contains(&found) {
         return Err(Problem::CpuDevices { found, most: MOST_CPU_DEVICES }.into());
     }
-    let counted = none.clone().with(COUNT, i64::try_from(found).unwrap_or(i64::MAX));
-    match Client::new(plugin, &counted) {
+    let counted = given.clone().with(COUNT, i64::try_from(found).unwrap_or(i64::MAX));
+    match client(&counted) {
         // Only CPU plugins know the option; which plugins those are, their files do not tell.
         Err(e)
             if e.kind() == ErrorKind::Status(StatusCode::InvalidArgument) && e.message().contains(COUNT) =>
         {
-            Ok((Client::new(plugin, &none)?, none))
+            Ok((client(&given)?, given))
         }
-        client => Ok((client?, counted)),
+        made => Ok((made?, counted)),
     }
 }

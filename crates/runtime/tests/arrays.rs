@@ -343,7 +343,7 @@ fn what_does_not_fit_is_refused_by_name() {
     check_error(
         placed.reshard(runtime(), &absent, &on(&absent, "(x, -)")),
         expect![
-            "the mesh names device 8, which is not among those that this process drives: [0, 1, 2, 3, 4, 5, 6, 7]"
+            "the mesh names device 8, which is not among those of the platform: [0, 1, 2, 3, 4, 5, 6, 7]"
         ],
     );
     let wrong = ShardedArray::from_fn(runtime(), &here, &on(&here, "(a, -)"), array.ty(), |_| {

@@ -10,7 +10,7 @@ use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{CompileOptions, OptionValue};
 use shardwright_runtime::compile::{CompileCache, CompiledBy, ForeignProgram};
-use shardwright_runtime::{Argument, Program, Runtime, RuntimeOptions, ShardedArray};
+use shardwright_runtime::{Argument, Executable, Runtime, RuntimeOptions, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
 use tempfile::TempDir;
 
@@ -30,7 +30,7 @@ fn runtime(cache: CompileCache) -> Runtime {
 }
 
 /// `y = x + x` on the first two devices.
-fn compile_double(runtime: &Runtime) -> (Program, Mesh, NamedSharding) {
+fn compile_double(runtime: &Runtime) -> (Executable, Mesh, NamedSharding) {
     let mesh = Mesh::new(AbstractMesh::parse("fsdp=2").unwrap(), vec![0, 1]).unwrap();
     let mut m = Module::new("double");
     let x = m.add_argument("x", TensorType::new(DType::F32, [4, 3]).unwrap());
@@ -43,7 +43,7 @@ fn compile_double(runtime: &Runtime) -> (Program, Mesh, NamedSharding) {
 }
 
 /// Compiles and runs it; what comes out is right.
-fn double(runtime: &Runtime) -> Program {
+fn double(runtime: &Runtime) -> Executable {
     let (program, mesh, spec) = compile_double(runtime);
     let host = HostArray::from_slice(&[4, 3], &[0.5f32; 12]).unwrap();
     let x = ShardedArray::from_host(runtime, &mesh, &spec, &host).unwrap();
@@ -211,8 +211,9 @@ fn the_program_that_was_not_used_for_longest_goes_first() {
     let folder = Folder::new();
     let runtime = |limit| runtime(folder.cache().with_limit(limit));
     let named = |name: &str| ForeignProgram::recognise(NEGATE.replace("negate {", name).as_bytes()).unwrap();
-    let compile =
-        |limit, name| runtime(limit).compile_foreign(&named(name), &CompileOptions::default()).unwrap().1.by;
+    let compile = |limit, name| {
+        runtime(limit).compile_foreign(&named(name), &CompileOptions::default()).unwrap().compilation().by
+    };
     compile(1 << 20, "a {");
     let size = folder.cache().summary().unwrap().bytes;
     compile(1 << 20, "b {");
@@ -244,7 +245,8 @@ fn dumps_are_made_each_time() {
     let options = CompileOptions { env_option_overrides: vec![flag], ..CompileOptions::default() };
     let program = ForeignProgram::recognise(NEGATE.as_bytes()).unwrap();
     for _ in 0..2 {
-        let (_, compilation) = runtime(folder.cache()).compile_foreign(&program, &options).unwrap();
+        let executable = runtime(folder.cache()).compile_foreign(&program, &options).unwrap();
+        let compilation = executable.compilation().clone();
         assert_eq!((compilation.by, compilation.miss), (CompiledBy::Process, None));
         assert!(fs::read_dir(&dumps).unwrap().next().is_some());
         fs::remove_dir_all(&dumps).unwrap();

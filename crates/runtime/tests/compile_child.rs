@@ -54,7 +54,7 @@ impl Stage {
     fn compile(child: ChildCompiler, code: &str) -> Result<CompiledBy, RuntimeError> {
         let program = ForeignProgram::recognise(code.as_bytes()).unwrap();
         let compiled = Stage::runtime(child).compile_foreign(&program, &CompileOptions::default());
-        compiled.map(|(_, compilation)| compilation.by)
+        compiled.map(|executable| executable.compilation().by)
     }
 
     /// A program that is a shell script; `$self` is this program.
@@ -82,10 +82,9 @@ impl Stage {
         let program = ForeignProgram::recognise(NEGATE.as_bytes()).unwrap();
         for expected in [CompiledBy::Child, CompiledBy::Cache] {
             let runtime = Runtime::open(&options).unwrap();
-            let (loaded, compilation) =
-                runtime.compile_foreign(&program, &CompileOptions::default()).unwrap();
-            assert_eq!(compilation.by, expected);
-            assert_eq!(loaded.parameter_types()[0].to_string(), "f32[2]");
+            let executable = runtime.compile_foreign(&program, &CompileOptions::default()).unwrap();
+            assert_eq!(executable.compilation().by, expected);
+            assert_eq!(executable.argument_types()[0].to_string(), "f32[2]");
         }
     }
 

@@ -102,6 +102,33 @@ fn uneven_shards_are_padded_and_padding_is_never_seen() {
 }
 
 #[test]
+fn empty_arrays_come_out_and_go_in_again() {
+    let runtime = runtime();
+    let mesh = runtime.mesh("fsdp=8").unwrap();
+    let specs = ["(-, fsdp)", "(fsdp, -)", "(-, -)"];
+    for (dims, spec) in [[0, 8], [8, 0]].into_iter().flat_map(|dims| specs.map(|spec| (dims, spec))) {
+        let mut m = Module::new("empty");
+        let x = m.add_argument("x", f32(&dims));
+        let y = m.push(Op::Binary(Binary::Add), &[x, x]).unwrap()[0];
+        m.add_output("y", y);
+        let spec = sharding(&mesh, spec);
+        let same = vec![spec.clone()];
+        let module = ShardedModule::new(verify(m).unwrap(), mesh.shape(), same.clone(), same).unwrap();
+        let program = runtime.compile(&module, &mesh).unwrap();
+
+        let empty = HostArray::zeros(f32(&dims));
+        let mut x = ShardedArray::from_host(runtime, &mesh, &spec, &empty).unwrap();
+        for _ in 0..2 {
+            let mut execution = program.execute([Argument::Donate(x)]).unwrap();
+            execution.wait().unwrap();
+            x = execution.outputs.remove(0);
+            assert_eq!(x.to_host().unwrap(), empty);
+            assert_eq!(x.shard(7).unwrap(), empty.slice(&spec.shard_ranges(7, &dims)).unwrap());
+        }
+    }
+}
+
+#[test]
 fn wrong_meshes_and_arguments_are_refused_by_name() {
     let runtime = runtime();
     let error = runtime.mesh("fsdp=16").unwrap_err();
@@ -149,7 +176,7 @@ fn wrong_meshes_and_arguments_are_refused_by_name() {
     let placed = ShardedArray::from_host(runtime, &other, &sharding(&other, "(fsdp, -)"), &x);
     assert_eq!(
         placed.unwrap_err().to_string(),
-        "the mesh names device 9, which is not among those that this process drives: [0, 1, 2, 3, 4, 5, 6, 7]"
+        "the mesh names device 9, which is not among those of the platform: [0, 1, 2, 3, 4, 5, 6, 7]"
     );
 }
 

@@ -1,11 +1,13 @@
 //! Programs from elsewhere: what is said of files that are none, and what the real CPU plugin makes of those that are.
 
+use std::fs;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use expect_test::{Expect, expect};
-use shardwright_pjrt::{Arg, CompileOptions, OpSharding, ProgramFormat};
+use shardwright_pjrt::{Arg, Buffer, CompileOptions, OpSharding, OptionValue, ProgramFormat};
 use shardwright_runtime::compile::{ForeignProgram, ProgramError};
-use shardwright_runtime::{Runtime, RuntimeErrorKind, RuntimeOptions};
+use shardwright_runtime::{DumpOptions, ForeignExecutable, Runtime, RuntimeErrorKind, RuntimeOptions};
 use shardwright_tensor::HostArray;
 
 const DOUBLE: &str = r#"
@@ -23,6 +25,22 @@ module @double attributes {mhlo.num_partitions = 4 : i32} {
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| Runtime::open(&RuntimeOptions::cpu_devices(8)).unwrap())
+}
+
+fn negate() -> ForeignProgram {
+    let text = "module @negate {
+        func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+            %y = stablehlo.negate %x : tensor<2xf32>
+            return %y : tensor<2xf32>
+        }
+    }";
+    ForeignProgram::recognise(text.as_bytes()).unwrap()
+}
+
+/// These numbers on the device with this id.
+fn on_device(id: i64, values: &[f32]) -> Buffer {
+    let host = HostArray::from_slice(&[values.len()], values).unwrap();
+    runtime().client().buffer_from_host(&host, runtime().client().device(id).unwrap()).unwrap()
 }
 
 #[track_caller]
@@ -144,16 +162,85 @@ fn options(num_partitions: usize, devices: &[i64]) -> CompileOptions {
 #[test]
 fn a_program_runs_on_the_devices_that_were_named() {
     let program = ForeignProgram::recognise(DOUBLE.as_bytes()).unwrap();
-    let (loaded, _) = runtime().compile_foreign(&program, &options(4, &[2, 3, 6, 7])).unwrap();
-    let ids: Vec<i64> = loaded.addressable_devices().map(|device| device.id()).collect();
+    let executable = runtime().compile_foreign(&program, &options(4, &[2, 3, 6, 7])).unwrap();
+    let ids: Vec<i64> = executable.devices().map(|device| device.id()).collect();
     assert_eq!(ids, [2, 3, 6, 7]);
     let shard = |device| {
         let host = HostArray::from_slice(&[2, 3], &[1f32; 6]).unwrap();
         runtime().client().buffer_from_host(&host, device).unwrap()
     };
-    let x = loaded.addressable_devices().map(shard).collect();
-    let outputs = loaded.execute(vec![Arg::Donate(x)]).unwrap().outputs;
+    let x = executable.devices().map(shard).collect();
+    let outputs = executable.execute(vec![Arg::Donate(x)]).unwrap().outputs;
     assert_eq!(outputs[0][3].to_host().unwrap(), HostArray::from_slice(&[4, 3], &[2f32; 12]).unwrap());
+}
+
+#[test]
+fn an_unsharded_program_runs_on_the_one_device_that_was_named() {
+    let executable = runtime().compile_foreign(&negate(), &options(1, &[5])).unwrap();
+    let [device] = executable.devices().collect::<Vec<_>>()[..] else { panic!("one device") };
+    assert_eq!(device.id(), 5);
+    let outputs = executable.execute([Arg::Donate(vec![on_device(5, &[1., -2.])])]).unwrap().outputs;
+    assert_eq!(outputs[0][0].device().id(), 5);
+    assert_eq!(outputs[0][0].to_host().unwrap(), HostArray::from_slice(&[2], &[-1f32, 2.]).unwrap());
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused_by_number() {
+    let one = runtime().compile_foreign(&negate(), &options(1, &[5])).unwrap();
+    let four = ForeignProgram::recognise(DOUBLE.as_bytes()).unwrap();
+    let four = runtime().compile_foreign(&four, &options(4, &[2, 3, 6, 7])).unwrap();
+    let check = |executable: &ForeignExecutable, arguments: &[&[Buffer]], expected: Expect| {
+        let arguments = arguments.iter().map(|&buffers| Arg::Borrow(buffers));
+        let error = executable.execute(arguments).err().unwrap();
+        assert_eq!(error.kind(), RuntimeErrorKind::Argument);
+        expected.assert_eq(&error.to_string());
+    };
+    let elsewhere = [on_device(0, &[1., -2.])];
+    check(&one, &[], expect!["program negate takes 1 arguments, got 0"]);
+    check(
+        &one,
+        &[&elsewhere],
+        expect!["program negate: argument 0 is f32[2] on CpuDevice(id=5), got f32[2] on CpuDevice(id=0)"],
+    );
+    check(
+        &one,
+        &[&[on_device(5, &[1., 2., 3.])]],
+        expect!["program negate: argument 0 is f32[2] on CpuDevice(id=5), got f32[3] on CpuDevice(id=5)"],
+    );
+    check(&four, &[&elsewhere], expect!["program double: argument 0 is 4 buffers of f32[2,3], got 1"]);
+    let other = Runtime::open(&RuntimeOptions::cpu_devices(8)).unwrap();
+    let other = other.compile_foreign(&negate(), &options(1, &[0])).unwrap();
+    check(
+        &other,
+        &[&elsewhere],
+        expect!["program negate: argument 0 is f32[2] on CpuDevice(id=0), got a buffer of another client"],
+    );
+}
+
+#[test]
+fn the_options_of_the_runtime_hold_unless_the_call_says_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let [own, given] = ["own", "given"].map(|name| folder.path().join(name));
+    let mut opened = RuntimeOptions::cpu_devices(1);
+    opened.compiler.dump = Some(DumpOptions { folder: own.clone(), passes: None });
+    let runtime = Runtime::open(&opened).unwrap();
+    let files = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
+    let names = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
+    };
+
+    runtime.compile_foreign(&negate(), &CompileOptions::default()).unwrap();
+    assert!(names(&own).contains(&"program_0001.negate.stablehlo.mlir".to_owned()));
+    let dumped = files(&own);
+    assert!(dumped > 1, "the compiler wrote down nothing");
+
+    let to = OptionValue::String(given.to_str().unwrap().to_owned());
+    let flag = ("xla_dump_to".to_owned(), to);
+    let options = CompileOptions { env_option_overrides: vec![flag], ..CompileOptions::default() };
+    runtime.compile_foreign(&negate(), &options).unwrap();
+    assert!(files(&given) > 0);
+    assert_eq!(files(&own), dumped + 1, "but for the program itself");
 }
 
 #[test]
@@ -168,28 +255,22 @@ fn another_number_of_partitions_than_the_modules_is_refused() {
 
 #[test]
 fn a_serialized_module_is_compiled_too() {
-    let text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-        %y = stablehlo.negate %x : tensor<2xf32>
-        return %y : tensor<2xf32>
-    }";
-    let program = ForeignProgram::recognise(text.as_bytes()).unwrap();
-    let (loaded, _) = runtime().compile_foreign(&program, &CompileOptions::default()).unwrap();
+    let executable = runtime().compile_foreign(&negate(), &CompileOptions::default()).unwrap();
     // What the compiler gives back is a message that wraps the module.
-    let module = ForeignProgram::recognise(&loaded.optimized_program().unwrap().code).unwrap();
+    let module = ForeignProgram::recognise(&executable.loaded().optimized_program().unwrap().code).unwrap();
     assert_eq!(module.format(), ProgramFormat::Hlo);
-    let (again, _) = runtime().compile_foreign(&module, &CompileOptions::default()).unwrap();
-    let host = HostArray::from_slice(&[2], &[1f32, -2.]).unwrap();
-    let x = runtime().client().buffer_from_host(&host, &runtime().client().devices()[0]).unwrap();
-    let outputs = again.execute(vec![Arg::Donate(vec![x])]).unwrap().outputs;
+    let again = runtime().compile_foreign(&module, &CompileOptions::default()).unwrap();
+    let outputs = again.execute([Arg::Donate(vec![on_device(0, &[1., -2.])])]).unwrap().outputs;
     assert_eq!(outputs[0][0].to_host().unwrap(), HostArray::from_slice(&[2], &[-1f32, 2.]).unwrap());
 }
 
 #[test]
 fn an_executable_tells_what_it_is_and_so_does_its_copy() {
     let program = ForeignProgram::recognise(DOUBLE.as_bytes()).unwrap();
-    let (loaded, _) = runtime().compile_foreign(&program, &options(4, &[])).unwrap();
+    let compiled = runtime().compile_foreign(&program, &options(4, &[])).unwrap();
+    let loaded = compiled.loaded();
     let copy = runtime().client().load(&loaded.serialize().unwrap()).unwrap();
-    for executable in [&loaded, &copy] {
+    for executable in [loaded, &copy] {
         assert_eq!(executable.name().unwrap(), "double");
         let counts = [executable.num_partitions(), executable.num_replicas(), executable.num_outputs()];
         assert_eq!(counts.map(Result::unwrap), [4, 1, 1]);

@@ -11,8 +11,8 @@ use shardwright_mesh::Mesh;
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{Effort, EffortLevel, Operation, Tally};
 use shardwright_runtime::{
-    Argument, CompilerFlags, CompilerOptions, DumpOptions, Program, Runtime, RuntimeError, RuntimeErrorKind,
-    RuntimeOptions, ShardedArray,
+    Argument, CompilerFlags, CompilerOptions, DumpOptions, Executable, Runtime, RuntimeError,
+    RuntimeErrorKind, RuntimeOptions, ShardedArray,
 };
 use shardwright_tensor::{DType, HostArray, TensorType};
 
@@ -23,7 +23,7 @@ fn open(change: impl FnOnce(&mut RuntimeOptions)) -> Result<Runtime, RuntimeErro
 }
 
 /// What a program does to `x: f32[8, 2]`, split over the devices by rows and donated: it doubles it.
-fn double(runtime: &Runtime) -> (Program, Mesh) {
+fn double(runtime: &Runtime) -> (Executable, Mesh) {
     let mesh = runtime.mesh("fsdp=-1").unwrap();
     let mut m = Module::new("double");
     let ty = TensorType::new(DType::F32, [8, 2]).unwrap();
@@ -36,7 +36,7 @@ fn double(runtime: &Runtime) -> (Program, Mesh) {
     (runtime.compile(&module, &mesh).unwrap(), mesh)
 }
 
-fn place(runtime: &Runtime, program: &Program, mesh: &Mesh) -> ShardedArray {
+fn place(runtime: &Runtime, program: &Executable, mesh: &Mesh) -> ShardedArray {
     let ones = HostArray::from_slice(&[8, 2], &[1f32; 16]).unwrap();
     ShardedArray::from_host(runtime, mesh, &program.arguments()[0].sharding, &ones).unwrap()
 }

@@ -11,7 +11,7 @@ use shardwright_hlo::{ArgumentKind, Comparison, verify};
 use shardwright_mesh::{Mesh, NamedSharding};
 use shardwright_model::{Init, ParameterInfo};
 use shardwright_partition::ShardedModule;
-use shardwright_runtime::{Argument, Program, ProgramValue, Runtime, RuntimeError, ShardedArray};
+use shardwright_runtime::{Argument, Executable, ExecutableValue, Runtime, RuntimeError, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
 use crate::TrainError;
@@ -23,35 +23,37 @@ pub(crate) fn draw(
     mesh: &Mesh,
     seed: u64,
     parameters: &[ParameterInfo],
-    places: &[ProgramValue],
+    places: &[ExecutableValue],
 ) -> Result<Vec<ShardedArray>, TrainError> {
     let normals = parameters.iter().zip(places).filter_map(|(info, place)| Normal::new(info.init, place));
     let programs = compile_all(runtime, mesh, normals)?;
     let seed = place_words(runtime, mesh, seed)?;
-    let draw_one =
-        |(info, place): (&ParameterInfo, &ProgramValue)| match (Normal::new(info.init, place), info.init) {
-            (Some(normal), _) => {
-                let stream = place_words(runtime, mesh, fnv1a(&info.name))?;
-                let arguments = vec![Argument::Borrow(&seed), Argument::Donate(stream)];
-                let mut outputs = programs[&normal.key()].execute(arguments)?.outputs;
-                Ok(outputs.pop().expect("the program has one output"))
-            }
-            (None, Init::Ones) => Ok(constant(runtime, mesh, place, 1.0)?),
-            (None, _) => Ok(constant(runtime, mesh, place, 0.0)?),
-        };
+    let draw_one = |(info, place): (&ParameterInfo, &ExecutableValue)| match (
+        Normal::new(info.init, place),
+        info.init,
+    ) {
+        (Some(normal), _) => {
+            let stream = place_words(runtime, mesh, fnv1a(&info.name))?;
+            let arguments = vec![Argument::Borrow(&seed), Argument::Donate(stream)];
+            let mut outputs = programs[&normal.key()].execute(arguments)?.outputs;
+            Ok(outputs.pop().expect("the program has one output"))
+        }
+        (None, Init::Ones) => Ok(constant(runtime, mesh, place, 1.0)?),
+        (None, _) => Ok(constant(runtime, mesh, place, 0.0)?),
+    };
     parameters.iter().zip(places).map(draw_one).collect()
 }
 
 /// An array of normally distributed numbers at a place.
 #[derive(Clone, Copy)]
 struct Normal<'p> {
-    place: &'p ProgramValue,
+    place: &'p ExecutableValue,
     std: f64,
     zero_row: Option<usize>,
 }
 
 impl<'p> Normal<'p> {
-    fn new(init: Init, place: &'p ProgramValue) -> Option<Normal<'p>> {
+    fn new(init: Init, place: &'p ExecutableValue) -> Option<Normal<'p>> {
         match init {
             Init::Normal { std, zero_row } => Some(Normal { place, std, zero_row }),
             Init::Ones | Init::Zeros => None,
@@ -64,7 +66,7 @@ impl<'p> Normal<'p> {
         format!("{} {} {std:e} {zero_row:?}", place.ty, place.sharding)
     }
 
-    fn compile(&self, runtime: &Runtime, mesh: &Mesh) -> Result<Program, TrainError> {
+    fn compile(&self, runtime: &Runtime, mesh: &Mesh) -> Result<Executable, TrainError> {
         let g = Graph::new("normal");
         let words = TensorType::new(DType::U32, [2]).expect("two words can be addressed");
         let seed = g.argument("seed", words.clone(), ArgumentKind::Other);
@@ -90,18 +92,18 @@ fn compile_all<'p>(
     runtime: &Runtime,
     mesh: &Mesh,
     normals: impl Iterator<Item = Normal<'p>>,
-) -> Result<BTreeMap<String, Program>, TrainError> {
+) -> Result<BTreeMap<String, Executable>, TrainError> {
     let distinct: BTreeMap<String, Normal<'p>> = normals.map(|normal| (normal.key(), normal)).collect();
     thread::scope(|scope| {
         let start =
             |(key, normal): (String, Normal<'p>)| (key, scope.spawn(move || normal.compile(runtime, mesh)));
         let started: Vec<_> = distinct.into_iter().map(start).collect();
         let finish =
-            |(key, thread): (String, thread::ScopedJoinHandle<'_, Result<Program, TrainError>>)| match thread
-                .join()
-            {
-                Ok(program) => program.map(|program| (key, program)),
-                Err(panic) => std::panic::resume_unwind(panic),
+            |(key, thread): (String, thread::ScopedJoinHandle<'_, Result<Executable, TrainError>>)| {
+                match thread.join() {
+                    Ok(program) => program.map(|program| (key, program)),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
             };
         started.into_iter().map(finish).collect()
     })

@@ -308,7 +308,7 @@ impl Job {
         let start = Instant::now();
         let step = TrainStep::compile_planned(runtime, mesh, &self.model, config, module, plan)?;
         let seconds = start.elapsed().as_secs_f64();
-        let program = match step.program().compiled() {
+        let program = match step.executable().compiled() {
             Ok(Ok(program)) => Some(program),
             Ok(Err(e)) => {
                 observer.event(Event::Notice(&e.to_string()));
@@ -323,9 +323,9 @@ impl Job {
         if split > 0 && collectives.as_ref().is_some_and(|c| !c.gathers()) {
             return Err(TrainError::NoGathers { split, mesh: mesh.shape().to_string() });
         }
-        let bytes_per_device = step.program().bytes_per_device().ok();
+        let bytes_per_device = step.executable().bytes_per_device().ok();
         let collectives = collectives.as_ref();
-        let is_kept = step.program().compilation().by == CompiledBy::Cache;
+        let is_kept = step.executable().compilation().by == CompiledBy::Cache;
         observer.event(Event::Compiled { seconds, is_kept, collectives, bytes_per_device });
         Ok(step)
     }

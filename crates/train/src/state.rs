@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use shardwright_checkpoint::{CheckpointError, HfWeights};
 use shardwright_mesh::Mesh;
-use shardwright_runtime::{ProgramValue, Runtime, RuntimeError, ShardedArray};
+use shardwright_runtime::{ExecutableValue, Runtime, RuntimeError, ShardedArray};
 use shardwright_tensor::{DType, HostArray, Shape, TensorError, TensorType};
 
 use crate::draw::draw;
@@ -43,8 +43,8 @@ impl TrainState {
         source: WeightSource<'_>,
     ) -> Result<TrainState, TrainError> {
         let _span = tracing::debug_span!("make state").entered();
-        let mesh = step.program().mesh();
-        let places = step.program().arguments();
+        let mesh = step.executable().mesh();
+        let places = step.executable().arguments();
         let count = step.parameters().len();
         let parameters = match source {
             WeightSource::Random { seed } => draw(runtime, mesh, seed, step.parameters(), places)?,
@@ -53,7 +53,7 @@ impl TrainState {
                 places[..count].iter().map(read).collect::<Result<_, _>>()?
             }
         };
-        let zeros = |places: &[ProgramValue]| {
+        let zeros = |places: &[ExecutableValue]| {
             places.iter().map(|place| constant(runtime, mesh, place, 0.0)).collect::<Result<_, _>>()
         };
         let exp_avg = zeros(&places[count..2 * count])?;
@@ -91,7 +91,7 @@ impl TrainState {
 pub(crate) fn constant(
     runtime: &Runtime,
     mesh: &Mesh,
-    place: &ProgramValue,
+    place: &ExecutableValue,
     value: f32,
 ) -> Result<ShardedArray, RuntimeError> {
     ShardedArray::from_fn(runtime, mesh, &place.sharding, &place.ty, |ranges| {
@@ -106,7 +106,7 @@ pub(crate) fn constant(
 fn from_files(
     runtime: &Runtime,
     mesh: &Mesh,
-    place: &ProgramValue,
+    place: &ExecutableValue,
     files: &HfWeights,
 ) -> Result<ShardedArray, TrainError> {
     ShardedArray::from_fn(runtime, mesh, &place.sharding, &place.ty, |ranges| {

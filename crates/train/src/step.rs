@@ -5,7 +5,7 @@ use shardwright_hlo::{ArgumentKind, Binary, Comparison, Module, Unary, VerifiedM
 use shardwright_mesh::Mesh;
 use shardwright_model::{ModelConfig, ParameterInfo, Weights, causal_loss, logits, parameters};
 use shardwright_partition::{PlanOptions, ShardedModule, ShardingPlan, WrapPolicy};
-use shardwright_runtime::{Argument, Program, Runtime, ShardedArray};
+use shardwright_runtime::{Argument, Executable, Runtime, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
 use crate::adamw::{self, Factors, Slot};
@@ -34,7 +34,7 @@ pub struct StepConfig {
 
 /// A compiled train step.
 pub struct TrainStep {
-    program: Program,
+    executable: Executable,
     plan: ShardingPlan,
     parameters: Vec<ParameterInfo>,
     optimizer: AdamWConfig,
@@ -194,13 +194,13 @@ impl TrainStep {
         plan: ShardingPlan,
     ) -> Result<TrainStep, TrainError> {
         let sharded = ShardedModule::from_plan(module, &plan, &config.wrap)?;
-        let program = runtime.compile(&sharded, mesh)?;
-        Ok(TrainStep { program, plan, parameters: parameters(model), optimizer: config.optimizer })
+        let executable = runtime.compile(&sharded, mesh)?;
+        Ok(TrainStep { executable, plan, parameters: parameters(model), optimizer: config.optimizer })
     }
 
-    /// The compiled program.
-    pub fn program(&self) -> &Program {
-        &self.program
+    /// The compiled step.
+    pub fn executable(&self) -> &Executable {
+        &self.executable
     }
 
     /// Where its arguments lie.
@@ -229,13 +229,13 @@ impl TrainStep {
     ) -> Result<(TrainState, PendingMetrics), TrainError> {
         let factors = adamw::factors(&self.optimizer, learning_rate, state.step);
         let (step, arrays) = (state.step, state.into_arrays());
-        let places = &self.program.arguments()[arrays.len()..];
+        let places = &self.executable.arguments()[arrays.len()..];
         let mut arguments: Vec<Argument<'_>> = arrays.into_iter().map(Argument::Donate).collect();
         for (place, host) in places.iter().zip([input_ids, labels, &factors]) {
-            let array = ShardedArray::from_host(runtime, self.program.mesh(), &place.sharding, host)?;
+            let array = ShardedArray::from_host(runtime, self.executable.mesh(), &place.sharding, host)?;
             arguments.push(Argument::Donate(array));
         }
-        let mut outputs = self.program.execute(arguments)?.outputs;
+        let mut outputs = self.executable.execute(arguments)?.outputs;
         let metrics = outputs.pop().expect("the program gives metrics");
         let state = TrainState::from_arrays(step + 1, self.parameters.len(), outputs);
         Ok((state, PendingMetrics(metrics)))

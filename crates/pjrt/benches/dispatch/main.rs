@@ -1,4 +1,4 @@
-//! What it costs to start a program with many small, donated arguments: through `Program`, through this crate, and
+//! What it costs to start a program with many small, donated arguments: through `Executable`, through this crate, and
 //! through the functions of the C API.
 //!
 //! `cargo bench -p shardwright-pjrt --bench dispatch -- DEVICES` prints one line of JSON. The program is
@@ -22,7 +22,7 @@ use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{Arg, Buffer, Client, ClientOptions, CompileOptions, Event, LoadedExecutable};
 use shardwright_pjrt::{Plugin, ProgramFormat};
 use shardwright_runtime::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
-use shardwright_runtime::{Argument, Execution, Program, Runtime, RuntimeOptions, ShardedArray};
+use shardwright_runtime::{Argument, Executable, Execution, Runtime, RuntimeOptions, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
 const ARRAYS: usize = 50;
@@ -40,13 +40,13 @@ trait Contestant {
     fn wait(&mut self);
 }
 
-struct WithProgram {
-    program: Program,
+struct WithRuntime {
+    program: Executable,
     state: Vec<ShardedArray>,
     last: Option<Execution>,
 }
 
-impl Contestant for WithProgram {
+impl Contestant for WithRuntime {
     fn call(&mut self) {
         let arguments = std::mem::take(&mut self.state).into_iter().map(Argument::Donate);
         let mut execution = self.program.execute(arguments).expect("the step starts");
@@ -78,12 +78,12 @@ impl Contestant for WithBuffers {
     }
 }
 
-impl WithProgram {
-    fn new(runtime: &Runtime, module: &ShardedModule, mesh: &Mesh) -> Result<WithProgram, Box<dyn Error>> {
+impl WithRuntime {
+    fn new(runtime: &Runtime, module: &ShardedModule, mesh: &Mesh) -> Result<WithRuntime, Box<dyn Error>> {
         let program = runtime.compile(module, mesh)?;
         let zeros = HostArray::zeros(TensorType::new(DType::F32, DIMS)?);
         let place = |index| ShardedArray::from_host(runtime, mesh, module.argument_sharding(index), &zeros);
-        Ok(WithProgram { program, state: (0..ARRAYS).map(place).collect::<Result<_, _>>()?, last: None })
+        Ok(WithRuntime { program, state: (0..ARRAYS).map(place).collect::<Result<_, _>>()?, last: None })
     }
 }
 
@@ -114,11 +114,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let module = module(&mesh)?;
     let text = module.stablehlo_text();
 
-    let mut with_program = WithProgram::new(&runtime, &module, &mesh)?;
+    let mut with_runtime = WithRuntime::new(&runtime, &module, &mesh)?;
     let mut with_buffers = WithBuffers::new(&plugin, &text, devices)?;
     let mut with_c = raw::Step::new(&plugin, &text, devices);
     let mut contestants: [(&str, &mut dyn Contestant); 3] =
-        [("program", &mut with_program), ("pjrt", &mut with_buffers), ("c", &mut with_c)];
+        [("runtime", &mut with_runtime), ("pjrt", &mut with_buffers), ("c", &mut with_c)];
     let mut report = Map::from_iter([("devices".to_owned(), json!(devices))]);
     report.extend(measure(&mut contestants));
     println!("{}", Value::Object(report));

@@ -1,8 +1,8 @@
 //! Arrays that become others: with another sharding, on other devices, in another memory, of another dtype.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shardwright_hlo::{Module, Op, verify};
 use shardwright_mesh::{Mesh, NamedSharding};
@@ -13,12 +13,34 @@ use shardwright_tensor::{DType, HostArray, Shape, TensorError, TensorType};
 use super::blocks::{Block, blocks, overlap, relative};
 use super::place::Placing;
 use super::refine::over_one_mesh;
-use super::{ShardedArray, shard_type};
-use crate::{Program, Runtime, RuntimeError};
+use super::{ShardedArray, ShardedType, shard_type};
+use crate::{Executable, Runtime, RuntimeError};
 
-/// The programs that convert arrays, each compiled once.
+/// How many programs that convert arrays a runtime keeps: more than a model has kinds of arrays, and few enough to be
+/// no matter for memory.
+const KEPT: usize = 128;
+
+/// The programs that convert arrays, each compiled once while it is kept: those that were used last are.
 #[derive(Clone, Default)]
-pub(crate) struct Conversions(Arc<Mutex<HashMap<Conversion, Arc<Program>>>>);
+pub(crate) struct Conversions(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    places: HashMap<Arc<Conversion>, Kept>,
+    /// The same conversions by their last use, the latest at the end.
+    by_use: BTreeMap<u64, Arc<Conversion>>,
+    /// Counts uses.
+    now: u64,
+}
+
+struct Kept {
+    place: Place,
+    last_used: u64,
+}
+
+/// Where a program will be. It is locked while that is compiled, so that two threads that want one program do not both
+/// compile it, and those that want others do not wait.
+type Place = Arc<Mutex<Option<Arc<Executable>>>>;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Conversion {
@@ -33,12 +55,16 @@ impl ShardedArray {
     /// The same array under another sharding, on the same or on other devices, in their default memories.
     ///
     /// On the same devices in the same order, however many axes they are arranged in, a compiled program does it, which
-    /// the runtime keeps for the next time, and nothing passes through the host. Elsewhere, blocks that are the same before and after go from device to device; others are put
-    /// together on the host, which holds four blocks at most, besides what is in the memory of its CPU devices.
+    /// the runtime keeps for the next time, with the 128 that were used last, and nothing passes through the host.
+    /// Elsewhere, blocks that are the same before and after go from device to device; others are put together on the
+    /// host, which holds four blocks at most, besides what is in the memory of its CPU devices.
+    ///
+    /// Where several processes share the mesh, the program runs on the devices of all of them, so all have to ask for
+    /// it. Without a program nothing passes from one process to another.
     ///
     /// # Errors
     /// When the sharding does not fit the array, or the mesh the sharding or the runtime; when the program that computes
-    /// the array failed; and the plugin's.
+    /// the array failed; when blocks are needed that only other processes have; and the plugin's.
     pub fn reshard(
         &self,
         runtime: &Runtime,
@@ -55,8 +81,9 @@ impl ShardedArray {
             && from != to
         {
             let buffers = self.convert(runtime, from, to, self.ty().dtype)?;
-            let (ty, mesh, sharding) = (self.ty().clone(), mesh.clone(), sharding.clone());
-            return Ok(ShardedArray::from_buffers(ty, mesh, sharding, buffers));
+            let (mesh, sharding) = (mesh.clone(), sharding.clone());
+            let ty = ShardedType { mesh, sharding, ..(**self.sharded_type()).clone() };
+            return Ok(ShardedArray::from_parts(Arc::new(ty), buffers));
         }
         self.move_blocks(placing)
     }
@@ -81,7 +108,8 @@ impl ShardedArray {
             &moved
         };
         let buffers = here.convert(runtime, sharding.clone(), sharding.clone(), dtype)?;
-        Ok(ShardedArray::from_buffers(ty, mesh.clone(), sharding.clone(), buffers))
+        let ty = ShardedType { ty, ..(**here.sharded_type()).clone() };
+        Ok(ShardedArray::from_parts(Arc::new(ty), buffers))
     }
 
     /// The array in the memories of this kind that its devices reach, such as `pinned_host`. Nothing passes through the
@@ -92,12 +120,7 @@ impl ShardedArray {
     pub fn to_memory(&self, kind: &str) -> Result<ShardedArray, RuntimeError> {
         let copy = |buffer: &Buffer| buffer.copy_to(buffer.device().memory(kind)?);
         let buffers = self.buffers.iter().map(copy).collect::<Result<_, _>>()?;
-        Ok(ShardedArray::from_buffers(
-            self.ty().clone(),
-            self.mesh().clone(),
-            self.sharding().clone(),
-            buffers,
-        ))
+        Ok(ShardedArray::from_parts(Arc::clone(self.sharded_type()), buffers))
     }
 
     /// The kind of memory that the array lies in, such as `device`; none where the plugin knows no memories.
@@ -145,10 +168,12 @@ impl ShardedArray {
                 placing.put(gather.block(&ranges)?, &ranges, &partitions)?;
                 continue;
             };
+            let copies = source.partitions.iter().filter_map(|&p| self.addressable_buffer(p));
+            let copies: Vec<&Buffer> = copies.collect();
+            let first = *copies.first().ok_or_else(|| self.elsewhere(&source.partitions))?;
             for partition in partitions {
-                let is_here = |&&p: &&usize| self.buffers[p].device().id() == placing.device(partition).id();
-                let nearest = source.partitions.iter().find(is_here).unwrap_or(&source.partitions[0]);
-                placing.put_copy(&self.buffers[*nearest], partition)?;
+                let is_here = |copy: &&&Buffer| copy.device().id() == placing.device(partition).id();
+                placing.put_copy(copies.iter().find(is_here).unwrap_or(&first), partition)?;
             }
         }
         Ok(placing.finish())
@@ -157,16 +182,39 @@ impl ShardedArray {
 
 impl Conversions {
     /// The program, compiled if it is new.
-    fn get(&self, runtime: &Runtime, wanted: Conversion) -> Result<Arc<Program>, RuntimeError> {
-        // Held while compiling, so that two threads that want one program do not both compile it.
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(program) = known.get(&wanted) {
+    fn get(&self, runtime: &Runtime, wanted: Conversion) -> Result<Arc<Executable>, RuntimeError> {
+        let place = lock(&self.0).place(&wanted);
+        let mut program = lock(&place);
+        if let Some(program) = &*program {
             return Ok(Arc::clone(program));
         }
-        let program = Arc::new(runtime.compile(&wanted.module(), &wanted.mesh)?);
-        known.insert(wanted, Arc::clone(&program));
-        Ok(program)
+        Ok(Arc::clone(program.insert(Arc::new(runtime.compile(&wanted.module(), &wanted.mesh)?))))
     }
+}
+
+impl Known {
+    /// The place of a program, which is used now. A new one takes the room of the one that was not used for longest.
+    fn place(&mut self, wanted: &Conversion) -> Place {
+        self.now += 1;
+        if let Some(kept) = self.places.get_mut(wanted) {
+            let conversion = self.by_use.remove(&kept.last_used);
+            self.by_use.extend(conversion.map(|conversion| (self.now, conversion)));
+            kept.last_used = self.now;
+            return Arc::clone(&kept.place);
+        }
+        if self.places.len() == KEPT {
+            self.by_use.pop_first().map(|(_, oldest)| self.places.remove(&oldest));
+        }
+        let (conversion, place) = (Arc::new(wanted.clone()), Place::default());
+        self.by_use.insert(self.now, Arc::clone(&conversion));
+        self.places.insert(conversion, Kept { place: Arc::clone(&place), last_used: self.now });
+        place
+    }
+}
+
+/// What was locked by a thread that panicked is as it was before.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Conversion {
@@ -200,7 +248,8 @@ impl Gather<'_> {
         let mut block = zeros(self.array.ty().dtype, ranges)?;
         for (index, source) in self.sources.iter().enumerate() {
             let Some(both) = overlap(ranges, &source.ranges) else { continue };
-            let shard = self.shard(index, &self.array.buffers[source.partitions[0]])?;
+            let buffer = self.array.addressable(source);
+            let shard = self.shard(index, buffer.ok_or_else(|| self.array.elsewhere(&source.partitions))?)?;
             let piece = shard.slice(&relative(&both, &source.ranges))?;
             block.write_slice(&relative(&both, ranges), &piece)?;
         }
@@ -229,6 +278,8 @@ fn zeros(dtype: DType, ranges: &[Range<usize>]) -> Result<HostArray, RuntimeErro
 
 #[cfg(test)]
 mod tests {
+    use shardwright_mesh::AbstractMesh;
+
     use super::*;
     use crate::RuntimeOptions;
 
@@ -239,7 +290,7 @@ mod tests {
         let on = |spec: &str| mesh.sharding(spec.parse().unwrap()).unwrap();
         let array = HostArray::from_slice(&[8, 4], &[1_f32; 32]).unwrap();
         let rows = ShardedArray::from_host(&runtime, &mesh, &on("(x, -)"), &array).unwrap();
-        let known = || runtime.conversions().0.lock().unwrap().len();
+        let known = || lock(&runtime.conversions().0).places.len();
         for _ in 0..3 {
             let columns = rows.reshard(&runtime, &mesh, &on("(-, x)")).unwrap();
             assert_eq!(known(), 1);
@@ -256,5 +307,36 @@ mod tests {
         assert_eq!(known(), 2, "nothing to compile for a copy");
         rows.cast(&runtime.clone(), DType::S8).unwrap();
         assert_eq!(known(), 3, "clones of a runtime share its programs");
+    }
+
+    /// From rows to columns of an array with so many rows.
+    fn conversion(mesh: &Mesh, rows: usize) -> Conversion {
+        let on = |spec: &str| mesh.sharding(spec.parse().unwrap()).unwrap();
+        let ty = TensorType::new(DType::F32, [rows, 4]).unwrap();
+        Conversion { ty, mesh: mesh.clone(), from: on("(x, -)"), to: on("(-, x)"), dtype: DType::F32 }
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_makes_room() {
+        let mesh = Mesh::new(AbstractMesh::parse("x=4").unwrap(), vec![0, 1, 2, 3]).unwrap();
+        let mut known = Known::default();
+        let mut place = |rows| known.place(&conversion(&mesh, rows));
+        let (first, second) = (place(0), place(1));
+        (2..KEPT).for_each(|rows| drop(place(rows)));
+        assert!(Arc::ptr_eq(&place(0), &first));
+        place(KEPT);
+        assert!(Arc::ptr_eq(&place(0), &first), "it was used since");
+        assert!(!Arc::ptr_eq(&place(1), &second), "it had to go");
+        assert_eq!(known.places.len(), KEPT);
+    }
+
+    #[test]
+    fn a_program_that_is_being_compiled_holds_up_no_other() {
+        let runtime = Runtime::open(&RuntimeOptions::cpu_devices(4)).unwrap();
+        let mesh = runtime.mesh("x=4").unwrap();
+        let conversions = runtime.conversions();
+        let place = lock(&conversions.0).place(&conversion(&mesh, 4));
+        let _compiling = lock(&place);
+        conversions.get(&runtime, conversion(&mesh, 8)).unwrap();
     }
 }

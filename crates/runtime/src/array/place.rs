@@ -8,17 +8,19 @@ use shardwright_pjrt::{Buffer, Client, Device};
 use shardwright_tensor::{HostArray, TensorType};
 
 use super::blocks::{Block, LocalPart, blocks};
-use super::{ShardedArray, shard_type};
+use super::{ShardedArray, ShardedType, shard_type};
 use crate::error::Problem;
 use crate::{Runtime, RuntimeError};
 
 impl ShardedArray {
-    /// Places an array that the host holds whole.
+    /// Places an array that the host holds whole: on the devices of this process, and what lies on others is left to
+    /// theirs.
     ///
     /// The host holds two blocks at most, besides `array` and what is in the memory of its CPU devices.
     ///
     /// # Errors
-    /// When the sharding does not fit the array, or the mesh the sharding or the runtime.
+    /// When the sharding does not fit the array, or the mesh the sharding or the runtime, or this process drives none
+    /// of the mesh's devices.
     pub fn from_host(
         runtime: &Runtime,
         mesh: &Mesh,
@@ -42,15 +44,13 @@ impl ShardedArray {
         ty: &TensorType,
         local: &HostArray,
     ) -> Result<ShardedArray, RuntimeError> {
-        let is_local = |id: usize| runtime.devices().any(|device| usize::try_from(device.id()) == Ok(id));
-        let ids = mesh.device_ids().enumerate();
-        let partitions = ids.filter(|&(_, id)| is_local(id)).map(|(partition, _)| partition);
-        let part = LocalPart::new(sharding, ty, partitions)?;
+        let partitions = runtime.addressable_partitions(mesh)?;
+        let part = LocalPart::new(sharding, ty, partitions.iter().copied())?;
         ShardedArray::from_fn(runtime, mesh, sharding, ty, |ranges| part.block(local, ranges))
     }
 
     /// Places an array whose blocks are worked out one at a time: `block` is called with the index range of each
-    /// distinct shard, once, in the order of the indices.
+    /// distinct shard that devices of this process are to hold, once, in the order of the indices.
     ///
     /// The host holds two blocks at most, besides what is in the memory of its CPU devices: the one that is worked out
     /// and the one before, which may still be on its way.
@@ -82,8 +82,11 @@ pub(super) struct Placing<'a> {
     ty: &'a TensorType,
     /// Those of the partitions, in order.
     devices: Vec<&'a Device>,
+    /// The partitions that get a buffer.
+    addressable: Arc<[usize]>,
     /// What each of them stores.
     padded: TensorType,
+    /// For each partition; those of other processes stay empty.
     buffers: Vec<Option<Buffer>>,
     /// Partitions whose buffers may still be on their way.
     in_flight: Vec<usize>,
@@ -99,11 +102,13 @@ impl<'a> Placing<'a> {
         ty: &'a TensorType,
     ) -> Result<Placing<'a>, RuntimeError> {
         let devices = runtime.device_order(mesh)?;
+        let addressable = runtime.addressable_partitions(mesh)?;
         // For its check that mesh and sharding go together.
         mesh.device_shards(sharding, ty.dims())?;
         let buffers = devices.iter().map(|_| None).collect();
         let padded = shard_type(sharding, ty)?;
-        Ok(Placing { runtime, mesh, sharding, ty, devices, padded, buffers, in_flight: Vec::new() })
+        let in_flight = Vec::new();
+        Ok(Placing { runtime, mesh, sharding, ty, devices, addressable, padded, buffers, in_flight })
     }
 
     /// Puts the block at `ranges` on the devices of these partitions.
@@ -141,9 +146,15 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    /// The distinct blocks, in the order of their indices.
+    /// The distinct blocks that devices of this process are to hold, in the order of their indices, each with the
+    /// partitions of those devices.
     pub(super) fn blocks(&self) -> Result<Vec<Block>, RuntimeError> {
-        blocks(self.sharding, self.ty.dims())
+        let mut blocks = blocks(self.sharding, self.ty.dims())?;
+        for block in &mut blocks {
+            block.partitions.retain(|partition| self.addressable.binary_search(partition).is_ok());
+        }
+        blocks.retain(|block| !block.partitions.is_empty());
+        Ok(blocks)
     }
 
     /// The type that each device stores.
@@ -161,10 +172,15 @@ impl<'a> Placing<'a> {
         self.devices[partition]
     }
 
-    /// The array; each partition has been given its buffer.
+    /// The array; each partition of this process has been given its buffer.
     pub(super) fn finish(self) -> ShardedArray {
-        let buffers = self.buffers.into_iter().flatten().collect();
-        ShardedArray::from_buffers(self.ty.clone(), self.mesh.clone(), self.sharding.clone(), buffers)
+        let ty = ShardedType {
+            ty: self.ty.clone(),
+            mesh: self.mesh.clone(),
+            sharding: self.sharding.clone(),
+            addressable: self.addressable,
+        };
+        ShardedArray::from_parts(Arc::new(ty), self.buffers.into_iter().flatten().collect())
     }
 
     /// A block as a device stores it: of the shape that all shards have, zeros at the end.

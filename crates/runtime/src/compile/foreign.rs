@@ -149,6 +149,11 @@ impl ForeignProgram {
         &self.code
     }
 
+    /// What a plugin is given, where that is StableHLO as text.
+    pub(crate) fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.code).ok().filter(|_| self.form == Form::MlirText)
+    }
+
     /// The version of StableHLO that it was exported for, if it is a portable artifact.
     pub fn stablehlo_version(&self) -> Option<StablehloVersion> {
         let producer = self.producer()?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            ┌── in the cache ──────────────────────────────┐
-//! program ──►│                                              ├─► loaded ─► Program
+//! program ──►│                                              ├─► loaded ─► Executable
 //!            └── not there ──► child process ──► its bytes ─┘
 //!                         └──► this process ────► loaded
 //! ```

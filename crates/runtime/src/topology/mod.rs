@@ -46,7 +46,7 @@ use crate::compiler::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
-use crate::{CompilerOptions, Program, RuntimeError};
+use crate::{CompilerOptions, Executable, RuntimeError};
 
 pub(crate) use physical::on_torus;
 
@@ -161,7 +161,7 @@ impl Topology {
     /// When the mesh does not fit, or the compiler refuses the program; a program that needs more memory than the
     /// devices have is [`RuntimeError::out_of_memory`].
     pub fn compile(&self, module: &ShardedModule, mesh: &Mesh) -> Result<AotProgram, RuntimeError> {
-        Program::check_mesh(module, mesh)?;
+        Executable::check_mesh(module, mesh)?;
         let text = module.stablehlo_text();
         self.settings.write_down(&module.module().name, &text)?;
         self.compile_text(&text, mesh)

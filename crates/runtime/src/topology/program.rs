@@ -5,6 +5,7 @@ use shardwright_pjrt::{Attributes, CompiledMemoryStats, Executable};
 
 use crate::RuntimeError;
 use crate::error::Problem;
+use crate::executable::bytes_needed;
 
 /// A program compiled ahead of time: what can be known of it without its devices. It cannot be executed.
 pub struct AotProgram {
@@ -44,7 +45,7 @@ impl AotProgram {
     /// # Errors
     /// When the plugin does not tell, or tells a negative number.
     pub fn bytes_per_device(&self) -> Result<u64, RuntimeError> {
-        Ok(checked_peak(self.memory_stats()?.peak_memory)?)
+        bytes_needed(&self.executable.name().unwrap_or_default(), "tpu", self.memory_stats()?)
     }
 
     /// What the compiler thinks the program costs, under its own names. Its `flops` count the body of a loop once,
@@ -57,27 +58,8 @@ impl AotProgram {
     }
 }
 
-/// A peak as a number of bytes.
-fn checked_peak(peak: i64) -> Result<u64, Problem> {
-    u64::try_from(peak).map_err(|_| Problem::PeakMemory { peak })
-}
-
 impl fmt::Debug for AotProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AotProgram({})", self.executable.name().unwrap_or_default())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_negative_peak_is_not_taken_for_nothing() {
-        assert_eq!(checked_peak(7).unwrap(), 7);
-        assert_eq!(
-            checked_peak(-1).unwrap_err().to_string(),
-            "the plugin says that the program needs -1 bytes of memory, and no such number is below 0"
-        );
     }
 }
