@@ -25,6 +25,7 @@
 //! | `events` | `now`, `thread`, `late` | when work is done: before the call comes back, soon by another thread, or by that thread once something waits for an event or [`Session::release`] is called |
 //! | `fail` | integer | the client is not created; the number is the status code |
 //! | `put` | `key=value` | calls the put callback of the key-value store |
+//! | `put_later` | `key=value` | calls it once more when the client is there, when work is done as `events` says |
 //! | `get` | key | calls its get callback; the platform's version is then what it gave |
 //! | `try_get` | key | the same with its try-get callback |
 //! | `timeout_ms` | integer | how long the get callback may wait; 1000 unless given |

@@ -50,8 +50,8 @@ unsafe impl Sync for Borrowed {}
 impl Topology {
     /// The topology that the plugin knows by this name, such as `v5e:4x4` for a TPU plugin.
     ///
-    /// Names and options are the plugin's matter. What is known to end the process is refused: a size of zero, and
-    /// more slices (option `num_slices`) or devices than any machine has.
+    /// Names and options are the plugin's matter. What is known to end the process is refused: a size of zero, more
+    /// slices (option `num_slices`) or devices than any machine has, and an option that is given twice.
     pub fn new(plugin: &Plugin, name: &str, options: &ClientOptions) -> Result<Topology, Error> {
         const FUNCTION: &str = sys::PJRT_TopologyDescription_Create_Args::FUNCTION;
         check(name, options).map_err(|message| Error::refused(format!("topology {name:?}"), message))?;
@@ -69,6 +69,23 @@ impl Topology {
         Topology::describe(Source::Own(handle), plugin)
     }
 
+    /// The topology that [`Topology::serialize`] wrote down, in this process or another.
+    ///
+    /// The CPU plugins do not implement this. Plugins parse the bytes, as they parse programs: damaged ones are mostly
+    /// errors, and whoever takes them from others does so in a child process.
+    pub fn deserialize(plugin: &Plugin, bytes: &[u8]) -> Result<Topology, Error> {
+        const FUNCTION: &str = sys::PJRT_TopologyDescription_Deserialize_Args::FUNCTION;
+        let api = plugin.api();
+        let args = sys::PJRT_TopologyDescription_Deserialize_Args {
+            serialized_topology: bytes.as_ptr().cast(),
+            serialized_topology_size: bytes.len(),
+            ..Struct::new()
+        };
+        // SAFETY: the bytes are alive during the call, and the caller owns the topology.
+        let handle = unsafe { Handle::new(api, api.call(args)?.topology, FUNCTION)? };
+        Topology::describe(Source::Own(handle), plugin)
+    }
+
     /// The topology of a client's devices, those of other processes among them.
     pub fn of_client(client: &Client) -> Result<Topology, Error> {
         const FUNCTION: &str = sys::PJRT_Client_TopologyDescription_Args::FUNCTION;
@@ -81,6 +98,7 @@ impl Topology {
     }
 
     fn describe(source: Source, plugin: &Plugin) -> Result<Topology, Error> {
+        const DEVICES: &str = sys::PJRT_TopologyDescription_GetDeviceDescriptions_Args::FUNCTION;
         let (api, topology) = (plugin.api(), source.raw());
         // SAFETY: the topology is alive, and so is what the calls return, which is copied.
         unsafe {
@@ -94,7 +112,7 @@ impl Topology {
             })?;
             let devices = slice(list.descriptions, list.num_descriptions)
                 .iter()
-                .map(|&raw| DeviceDescription::read(api, raw))
+                .map(|&raw| DeviceDescription::read(api, raw, DEVICES))
                 .collect::<Result<_, _>>()?;
             let attributes =
                 api.call(sys::PJRT_TopologyDescription_Attributes_Args { topology, ..Struct::new() });
@@ -173,7 +191,7 @@ impl Topology {
             client: ptr::null_mut(),
             ..Struct::new()
         };
-        let target = Target::Topology { _topology: self.clone() };
+        let target = Target::Topology(self.clone());
         // SAFETY: the topology is alive, and program and options are during the call; the plugin does not write to
         // a program that is to be compiled. There may be no client. The caller owns the executable.
         unsafe { Executable::new(api, target, api.call(args)?.executable, FUNCTION) }
@@ -196,28 +214,39 @@ impl Source {
 
 /// Refuses what ends the process of the TPU plugin, and no other plugin has a use for.
 fn check(name: &str, options: &ClientOptions) -> Result<(), String> {
+    options.check()?;
     let layout = name.rsplit_once([':', '=', '_']).map_or("", |(kind, layout)| match layout {
         "twisted" | "untwisted" => kind.rsplit_once([':', '=', '_']).map_or("", |(_, layout)| layout),
         layout => layout,
     });
-    // A part that is no number is the plugin's to judge.
-    let sizes: Vec<u64> = layout.split('x').filter_map(|size| size.parse().ok()).collect();
+    // A part that is no number is the plugin's to judge; one with more digits than fit is a large one.
+    let is_number = |size: &&str| !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit());
+    let sizes = layout.split('x').filter(is_number).map(|size| size.parse().unwrap_or(u64::MAX));
+    let sizes: Vec<u64> = sizes.collect();
     if sizes.contains(&0) {
         return Err("a size of its layout is 0, and each is at least 1".to_owned());
     }
     let mut slices = 1;
     for (option, value) in &options.values {
         if option == "num_slices" {
-            let NamedValue::I64(count) = value else { continue };
-            slices = u64::try_from(*count).unwrap_or(0);
-            if !(1..=MOST_DEVICES).contains(&slices) {
-                return Err(format!("{count} slices were asked for, expected 1 to {MOST_DEVICES}"));
+            let counts = match value {
+                NamedValue::I64(count) => std::slice::from_ref(count),
+                NamedValue::I64List(counts) => counts,
+                _ => continue,
+            };
+            for count in counts {
+                let found = u64::try_from(*count).unwrap_or(0);
+                if !(1..=MOST_DEVICES).contains(&found) {
+                    return Err(format!("{count} slices were asked for, expected 1 to {MOST_DEVICES}"));
+                }
+                slices = found.saturating_mul(slices);
             }
         }
     }
     let devices = sizes.iter().fold(slices, |product, &size| product.saturating_mul(size));
     if devices > MOST_DEVICES {
-        return Err(format!("it has {devices} chips in all, and {MOST_DEVICES} is the most"));
+        let or_more = if devices == u64::MAX { "or more" } else { "in all" };
+        return Err(format!("it has {devices} chips {or_more}, and {MOST_DEVICES} is the most"));
     }
     Ok(())
 }
@@ -243,11 +272,22 @@ mod tests {
             ("v5e:2x2", slices(1 << 31), "2147483648 slices were asked for, expected 1 to 131072"),
             ("v5e:2x2", slices(100_000), "it has 400000 chips in all, and 131072 is the most"),
             ("v5e=1024x1024", slices(1), "it has 1048576 chips in all, and 131072 is the most"),
+            (
+                "v5e:99999999999999999999x1",
+                slices(1),
+                "it has 18446744073709551615 chips or more, and 131072 is the most",
+            ),
+            (
+                "v5e:2x2",
+                ClientOptions::default().with("num_slices", vec![0]),
+                "0 slices were asked for, expected 1 to 131072",
+            ),
+            ("v5e:2x2", slices(1).with("num_slices", 1), "the option num_slices is given twice"),
         ];
         for (name, options, message) in cases {
             assert_eq!(check(name, &options), Err(message.to_owned()), "{name}");
         }
-        for name in ["v5e:4x4", "v5p:32x32x32", "", "cpu", "h100", "v5e:", "v5e:99999999999999999999x1"] {
+        for name in ["v5e:4x4", "v5p:32x32x32", "", "cpu", "h100", "v5e:", "v5e:2xlarge"] {
             assert_eq!(check(name, &ClientOptions::default()), Ok(()), "{name}");
         }
     }

@@ -61,8 +61,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-#[test]
-fn waiting_can_run_out_of_time_and_be_taken_up_again() {
+fn waiting_can_run_out_of_time_and_be_taken_up_again(plugin: &Plugin) {
     let ran_out = (0..1000).any(|_| {
         let event = start(program());
         let ended = event.wait_timeout(Duration::ZERO).unwrap();
@@ -73,8 +72,7 @@ fn waiting_can_run_out_of_time_and_be_taken_up_again() {
     assert!(ran_out, "in a thousand tries the program always ended at once");
 }
 
-#[test]
-fn events_are_awaited_from_any_thread() {
+fn events_are_awaited_from_any_thread(plugin: &Plugin) {
     let event = start(program());
     let elsewhere = thread::spawn({
         let event = event.clone();
@@ -85,8 +83,7 @@ fn events_are_awaited_from_any_thread() {
     assert_eq!(elsewhere.join().unwrap(), Ok(()));
 }
 
-#[test]
-fn callbacks_are_called_once_each_and_their_panics_stay_where_they_are() {
+fn callbacks_are_called_once_each_and_their_panics_stay_where_they_are(plugin: &Plugin) {
     let (sender, receiver) = channel();
     let event = start(program());
     for number in 0..4 {
@@ -107,23 +104,4 @@ fn callbacks_are_called_once_each_and_their_panics_stay_where_they_are() {
     drop(sender);
     assert_eq!(receiver.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
     start(program()).wait().unwrap();
-}
-
-#[test]
-fn the_last_handle_of_a_client_can_go_in_a_callback() {
-    let client = new_client();
-    let program = slow(&client);
-    let event = start(&program);
-    let ((let_go, wait), (sender, receiver)) = (channel(), channel());
-    let callback = move |result| {
-        // Until nobody else has the client.
-        wait.recv_timeout(LONG).unwrap();
-        drop(client);
-        sender.send(result).unwrap();
-    };
-    // Where the program has ended by now, the callback is called on the thread that asks for it.
-    thread::spawn(move || event.on_ready(callback).unwrap());
-    drop(program);
-    let_go.send(()).unwrap();
-    assert_eq!(receiver.recv_timeout(LONG), Ok(Ok(())));
 }

@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 
 use expect_test::{Expect, expect};
-use shardwright_pjrt::{Arg, CompileOptions, OpSharding, ProgramFormat};
+use shardwright_hlo::read_op_sharding;
+use shardwright_pjrt::{Arg, CompileOptions, ProgramFormat};
 use shardwright_runtime::compile::{ForeignProgram, ProgramError};
 use shardwright_runtime::{Runtime, RuntimeErrorKind, RuntimeOptions};
 use shardwright_tensor::HostArray;
@@ -175,7 +176,7 @@ fn a_serialized_module_is_compiled_too() {
     let program = ForeignProgram::recognise(text.as_bytes()).unwrap();
     let (loaded, _) = runtime().compile_foreign(&program, &CompileOptions::default()).unwrap();
     // What the compiler gives back is a message that wraps the module.
-    let module = ForeignProgram::recognise(&loaded.optimized_program().unwrap().code).unwrap();
+    let module = ForeignProgram::recognise(&loaded.executable().optimized_program().unwrap().code).unwrap();
     assert_eq!(module.format(), ProgramFormat::Hlo);
     let (again, _) = runtime().compile_foreign(&module, &CompileOptions::default()).unwrap();
     let host = HostArray::from_slice(&[2], &[1f32, -2.]).unwrap();
@@ -188,14 +189,16 @@ fn a_serialized_module_is_compiled_too() {
 fn an_executable_tells_what_it_is_and_so_does_its_copy() {
     let program = ForeignProgram::recognise(DOUBLE.as_bytes()).unwrap();
     let (loaded, _) = runtime().compile_foreign(&program, &options(4, &[])).unwrap();
-    let copy = runtime().client().load(&loaded.serialize().unwrap()).unwrap();
-    for executable in [&loaded, &copy] {
+    let copy = runtime().client().load(&loaded.executable().serialize().unwrap()).unwrap();
+    for loaded in [&loaded, &copy] {
+        let executable = loaded.executable();
         assert_eq!(executable.name().unwrap(), "double");
         let counts = [executable.num_partitions(), executable.num_replicas(), executable.num_outputs()];
         assert_eq!(counts.map(Result::unwrap), [4, 1, 1]);
-        assert_eq!(executable.parameter_types()[0].to_string(), "f32[2,3]");
-        assert_eq!(executable.output_types()[0].to_string(), "f32[4,3]");
-        let text = |shardings: Option<Vec<OpSharding>>| shardings.unwrap()[0].to_string();
+        assert_eq!(loaded.parameter_types()[0].to_string(), "f32[2,3]");
+        assert_eq!(loaded.output_types()[0].to_string(), "f32[4,3]");
+        assert_eq!(loaded.device_assignment(), Ok(vec![0, 1, 2, 3]));
+        let text = |shardings: Option<Vec<Vec<u8>>>| read_op_sharding(&shardings.unwrap()[0]).unwrap()[0].to_string();
         assert_eq!(text(executable.parameter_shardings().unwrap()), "{devices=[4,1]<=[2,2]T(1,0)}");
         assert_eq!(
             text(executable.output_shardings().unwrap()),
