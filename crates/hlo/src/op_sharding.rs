@@ -63,7 +63,8 @@ fn tiled(sharding: &proto::OpSharding) -> Result<TileSharding, OpShardingError> 
         true => vec![Subgroup::Replicated],
         false => sharding.last_tile_dims.iter().copied().map(subgroup).collect::<Result<_, _>>()?,
     };
-    let rank = tiles.len().checked_sub(kinds.len()).ok_or_else(|| refuse("it has fewer tiles than subgroups"))?;
+    let rank =
+        tiles.len().checked_sub(kinds.len()).ok_or_else(|| refuse("it has fewer tiles than subgroups"))?;
     let subgroups = kinds.into_iter().zip(tiles.split_off(rank)).collect();
     let order = |error: TextError| refuse(error.to_string());
     match sharding.iota_dims.is_empty() {
@@ -152,7 +153,10 @@ mod tests {
             ..tiles(&[1, 2, 2], &[])
         };
         check(&counted, "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual,replicated}}");
-        check(&proto::OpSharding { tuple: vec![kind(0), copies], ..kind(2) }, "{replicated}; {devices=[2,2]0,2,1,3 last_tile_dim_replicate}");
+        check(
+            &proto::OpSharding { tuple: vec![kind(0), copies], ..kind(2) },
+            "{replicated}; {devices=[2,2]0,2,1,3 last_tile_dim_replicate}",
+        );
     }
 
     #[test]

@@ -8,9 +8,9 @@ use crate::call::{functions, list};
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::registry::{self, Object, Shared};
-use crate::{session, store};
 use crate::topology::{self, PLATFORM, Topology};
 use crate::work::{self, When};
+use crate::{session, store};
 
 pub(crate) struct Client {
     pub(crate) when: When,

@@ -52,8 +52,7 @@ unsafe fn put_with(
     check(unsafe { callback(&mut put) })
 }
 
-type PutCallback =
-    unsafe extern "C" fn(*mut sys::PJRT_KeyValuePutCallback_Args) -> *mut sys::PJRT_Error;
+type PutCallback = unsafe extern "C" fn(*mut sys::PJRT_KeyValuePutCallback_Args) -> *mut sys::PJRT_Error;
 
 /// A call of the store that comes when the client is there, unless the client goes first.
 pub(crate) struct Later(Arc<Mutex<Option<Call>>>);

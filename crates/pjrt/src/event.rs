@@ -165,9 +165,10 @@ where
     let Waiting { callback, event } = *unsafe { Box::from_raw(waiting.cast::<Waiting<F>>()) };
     let result = match NonNull::new(error) {
         None => Ok(()),
-        // SAFETY: the callback owns the error.
         Some(error) => {
-            Err(unsafe { event.handle.api().take_error(sys::PJRT_Event_OnReady_Args::FUNCTION, error) })
+            let api = event.handle.api();
+            // SAFETY: the callback owns the error.
+            Err(unsafe { api.take_error(sys::PJRT_Event_OnReady_Args::FUNCTION, error) })
         }
     };
     // What was thrown could throw in turn when it is dropped.

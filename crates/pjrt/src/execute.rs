@@ -185,12 +185,7 @@ impl LoadedExecutable {
     }
 
     /// What is wrong with an argument, if anything is.
-    fn misfit(
-        &self,
-        buffers: &[Buffer],
-        ty: &Arc<TensorType>,
-        may_be_offloaded: bool,
-    ) -> Option<String> {
+    fn misfit(&self, buffers: &[Buffer], ty: &Arc<TensorType>, may_be_offloaded: bool) -> Option<String> {
         let (expected, found) = (self.device_indices().len(), buffers.len());
         if expected != found {
             return Some(format!("{expected} devices need a buffer each, got {found}"));

@@ -121,10 +121,8 @@ impl LoadedExecutable {
     /// [`CompileOptions::device_assignment`](crate::CompileOptions::device_assignment).
     pub fn device_assignment(&self) -> Result<Vec<i64>, Error> {
         const FUNCTION: &str = sys::PJRT_LoadedExecutable_GetDeviceAssignment_Args::FUNCTION;
-        let args = sys::PJRT_LoadedExecutable_GetDeviceAssignment_Args {
-            executable: self.raw(),
-            ..Struct::new()
-        };
+        let args =
+            sys::PJRT_LoadedExecutable_GetDeviceAssignment_Args { executable: self.raw(), ..Struct::new() };
         // SAFETY: the executable is alive; the bytes are read before what holds them is freed, once.
         let ids = unsafe {
             let args = self.handle.api().call(args)?;

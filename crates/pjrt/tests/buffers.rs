@@ -66,6 +66,7 @@ fn ways_in(client: &Client, array: &HostArray) -> Vec<(&'static str, Buffer)> {
 }
 
 fn every_dtype_and_shape_comes_back_as_it_was(plugin: &Plugin) {
+    let client = &new_client(plugin);
     for dtype in DType::ALL {
         for dims in [&[][..], &[1], &[0], &[3, 0, 2], &[5, 7], &[1000]] {
             let array = iota(dims).cast(dtype);
@@ -85,14 +86,17 @@ fn host_memory_may_go_or_change_as_soon_as_a_transfer_has_begun(plugin: &Plugin)
     let device = &client.devices()[0];
     let sizes = [1, 3, 16, 17, 64, 1000, 4097, 65536];
     let sums = sizes.map(|n| {
-        compile(&format!(
-            "func.func @main(%x: tensor<{n}xi32>) -> tensor<i32> {{
+        compile(
+            client,
+            &format!(
+                "func.func @main(%x: tensor<{n}xi32>) -> tensor<i32> {{
                %zero = stablehlo.constant dense<0> : tensor<i32>
                %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0]
                    : (tensor<{n}xi32>, tensor<i32>) -> tensor<i32>
                return %sum : tensor<i32>
              }}"
-        ))
+            ),
+        )
     });
     for round in 0..1000_i32 {
         let index = round as usize % sizes.len();
@@ -130,13 +134,14 @@ fn host_memory_may_go_or_change_as_soon_as_a_transfer_has_begun(plugin: &Plugin)
 }
 
 fn programs_write_neither_to_arrays_that_are_shared_with_the_host_nor_to_copies(plugin: &Plugin) {
+    let client = &new_client(plugin);
     let double = compile(
+        client,
         "func.func @main(%x: tensor<4096xi32> {tf.aliasing_output = 0 : i32}) -> tensor<4096xi32> {
            %y = stablehlo.add %x, %x : tensor<4096xi32>
            return %y : tensor<4096xi32>
          }",
     );
-    let client = &new_client(plugin);
     let device = &client.devices()[0];
     let array = Arc::new(iota(&[4096]));
     let twice = HostArray::from_slice(&[4096], &(0..4096).map(|i| 2 * i).collect::<Vec<i32>>()).unwrap();
@@ -258,13 +263,13 @@ fn buffers_lie_where_they_were_put_and_copies_where_they_were_sent(plugin: &Plug
 }
 
 fn places_of_another_client_are_refused(plugin: &Plugin) {
-    let other = new_runtime();
-    let theirs = &other.client().devices()[1];
+    let (client, other) = (new_client(plugin), new_client(plugin));
+    let theirs = &other.devices()[1];
     let array = iota(&[2]);
-    let buffer = client().buffer_from_host(&array, &client().devices()[0]).unwrap();
+    let buffer = client.buffer_from_host(&array, &client.devices()[0]).unwrap();
     let refused =
         expect!["refused: copy from host: CpuDevice(id=1) is not an addressable device of this client"];
-    check_error(client().buffer_from_host(&array, theirs), ErrorKind::Refused, refused);
+    check_error(client.buffer_from_host(&array, theirs), ErrorKind::Refused, refused);
     check_error(
         buffer.copy_to(theirs),
         ErrorKind::Refused,
@@ -273,7 +278,7 @@ fn places_of_another_client_are_refused(plugin: &Plugin) {
     let memory = theirs.default_memory().unwrap().clone();
     drop(other);
     check_error(
-        client().upload(array.ty(), &memory),
+        client.upload(array.ty(), &memory),
         ErrorKind::Refused,
         expect![
             "refused: upload: CPU_DEVICE_3 is not among this client's memories: CPU_DEVICE_0, PINNED_HOST_1, UNPINNED_HOST_2, CPU_DEVICE_3, PINNED_HOST_4, UNPINNED_HOST_5"

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use shardwright_pjrt::{
-    Arg, Client, ClientOptions, CompileOptions, DeviceDescription, ErrorKind, Extension, MemoryStore, Plugin,
+    Arg, Client, ClientOptions, CompileOptions, DeviceDescription, ErrorKind, Extension, MemoryStore,
     ProgramFormat, StatusCode, Topology,
 };
 use shardwright_tensor::HostArray;
@@ -60,8 +60,14 @@ fn cpu(name: &str, api_version: (i32, i32), shardings: bool) {
     Client::with_store(&plugin, &ClientOptions::default(), Arc::new(MemoryStore::default())).unwrap();
     let topology = Topology::of_client(&client).unwrap();
     assert_eq!(topology.devices().len(), 4);
-    let bytes = topology.serialize();
-    println!("XX {:?} {:?} {:?}", bytes, client.platform_version(), topology.platform_version());
+    let bytes = topology.serialize().unwrap();
+    match (plugin.api_version(), Topology::deserialize(&plugin, &bytes)) {
+        ((0, 115), again) => assert_eq!(again.unwrap().devices(), topology.devices()),
+        (_, again) => assert_eq!(again.unwrap_err().code(), Some(StatusCode::NotFound)),
+    }
+    for damaged in [&bytes[..bytes.len() / 2], b"damaged", b""] {
+        assert!(Topology::deserialize(&plugin, damaged).unwrap_err().code().is_some());
+    }
     facts(&client);
     donation(&client);
     partitions(&client);

@@ -198,7 +198,9 @@ fn an_executable_tells_what_it_is_and_so_does_its_copy() {
         assert_eq!(loaded.parameter_types()[0].to_string(), "f32[2,3]");
         assert_eq!(loaded.output_types()[0].to_string(), "f32[4,3]");
         assert_eq!(loaded.device_assignment(), Ok(vec![0, 1, 2, 3]));
-        let text = |shardings: Option<Vec<Vec<u8>>>| read_op_sharding(&shardings.unwrap()[0]).unwrap()[0].to_string();
+        let text = |shardings: Option<Vec<Vec<u8>>>| {
+            read_op_sharding(&shardings.unwrap()[0]).unwrap()[0].to_string()
+        };
         assert_eq!(text(executable.parameter_shardings().unwrap()), "{devices=[4,1]<=[2,2]T(1,0)}");
         assert_eq!(
             text(executable.output_shardings().unwrap()),

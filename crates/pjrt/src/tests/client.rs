@@ -33,7 +33,8 @@ fn devices_of_other_processes_have_no_memories() {
     let session = Session::begin();
     let options = ClientOptions::default().with("devices", 2).with("addressable", 1);
     let client = Client::new(&load(&session), &options).unwrap();
-    let kinds = |index: usize| client.devices()[index].memories().iter().map(Memory::kind).collect::<Vec<_>>();
+    let kinds =
+        |index: usize| client.devices()[index].memories().iter().map(Memory::kind).collect::<Vec<_>>();
     assert_eq!((kinds(0), kinds(1)), (vec!["device", "pinned_host"], vec![]));
     assert_eq!(client.devices()[1].default_memory(), None);
 }

@@ -238,8 +238,9 @@ fn a_copy_to_borrowed_memory_without_an_event_ends_the_process() {
             .output()
             .unwrap();
         let words = String::from_utf8_lossy(&child.stderr);
-        let reason =
-            format!("plugin broke its contract: {function}: {NULL}: it may write to borrowed memory at any time");
+        let reason = format!(
+            "plugin broke its contract: {function}: {NULL}: it may write to borrowed memory at any time"
+        );
         assert!(words.contains(&reason), "{words}");
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.status), Some(6), "{}", child.status);
     }

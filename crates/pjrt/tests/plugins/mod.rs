@@ -5,7 +5,7 @@ use shardwright_runtime::plugins::{Environment, PinnedPlugins, Platform, PluginR
 
 /// The pinned plugin of this name, fetched if need be; `None` where there is no build for this platform.
 #[expect(clippy::print_stderr, reason = "a lane that cannot run says so")]
-pub fn plugin(name: &str) -> Option<Plugin> {
+pub(crate) fn plugin(name: &str) -> Option<Plugin> {
     let pins = PinnedPlugins::embedded();
     let pin = pins.get(name).unwrap_or_else(|| panic!("{name} is pinned"));
     if pin.platform != Platform::current() {
