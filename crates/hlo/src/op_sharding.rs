@@ -1,5 +1,5 @@
-//! Shardings as compilers give them beside a program: XLA's `OpSharding`, of which the fields that are needed are declared
-//! here.
+//! Shardings as compilers give them beside a program: XLA's `OpSharding`, of which the fields that are needed are
+//! declared here.
 
 use prost::Message;
 use shardwright_mesh::{HloSharding, Subgroup, TextError, TileSharding};
@@ -152,7 +152,7 @@ mod tests {
             last_tile_dims: vec![4, 0],
             ..tiles(&[1, 2, 2], &[])
         };
-        check(&counted, "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual,replicated}}");
+        check(&counted, "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual, replicated}}");
         check(
             &proto::OpSharding { tuple: vec![kind(0), copies], ..kind(2) },
             "{replicated}; {devices=[2,2]0,2,1,3 last_tile_dim_replicate}",

@@ -51,6 +51,9 @@
 //! | `segfault` | the compiler touches memory that is not there |
 //! | `hang` | the compiler never comes back |
 //! | `allocate 1000000` | the compiler needs so many bytes, and then it is `nothing` |
+//!
+//! Programs are not cut. Of one that is compiled for several partitions, the Shardings extension says that the first dim
+//! of each array is, one tile for each.
 #![expect(unsafe_code, reason = "this crate is the other side of a C interface")]
 
 mod buffer;

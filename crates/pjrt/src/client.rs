@@ -180,9 +180,9 @@ impl Client {
             serialized_executable_size: bytes.len(),
             ..Struct::new()
         };
-        // SAFETY: the client is alive, and the bytes are during the call. They are what this plugin has serialized: this
-        // process, or by the word of whoever called `from_trusted`, which is where that is decided. The caller owns the
-        // executable.
+        // SAFETY: the client is alive, and the bytes are during the call. They are what this plugin has serialized, in
+        // this process, or by the word of whoever called `from_trusted`, which is where that is decided. The caller
+        // owns the executable.
         unsafe { LoadedExecutable::new(self, self.api().call(args)?.loaded_executable, FUNCTION) }
     }
 

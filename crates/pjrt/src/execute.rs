@@ -75,8 +75,8 @@ impl LoadedExecutable {
     /// Starts the program on all its devices and does not wait for it.
     ///
     /// Arguments of another number, type, device or memory than the program's are refused, as far as they are known:
-    /// plugins differ in what they notice, and some compute nonsense. Donated arguments are gone even then, as is anything that is passed
-    /// by value.
+    /// plugins differ in what they notice, and some compute nonsense. Donated arguments are gone even then, as is
+    /// anything that is passed by value. A program without a device in this process is refused, too.
     ///
     /// A program that fails while it runs still gives results. Each use of one is an error then, and so are the
     /// events.

@@ -33,7 +33,8 @@
 //! program. All the rest builds on these two having been right.
 //!
 //! What it cannot mend: a plugin is native code in this process, and some programs and flags make it abort. Whoever
-//! compiles what others wrote does so in a child process.
+//! compiles what others wrote does so in a child process. And a plugin that is lent memory to copy to, and gives no
+//! event by which to know when it has, leaves no sound way on: there this crate ends the process, with a message.
 //!
 //! # Threads
 //!

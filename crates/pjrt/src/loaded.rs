@@ -6,7 +6,7 @@ use shardwright_pjrt_sys::{self as sys, Args, Struct};
 use shardwright_tensor::TensorType;
 
 use crate::api::{Handle, slice};
-use crate::error::{Error, ErrorKind, if_implemented};
+use crate::error::{Error, ErrorKind};
 use crate::executable::Target;
 use crate::execute::Lists;
 use crate::{Client, Device, Executable, Memory, options};
@@ -29,9 +29,9 @@ pub struct LoadedExecutable {
 
 /// Which parameters and results lie in another memory than their device's default one.
 pub(crate) struct Offloading {
-    /// Of what is not known to lie in the default one, too.
+    /// Whether each parameter does, or may.
     pub(crate) parameters: Vec<bool>,
-    /// Of what is known to.
+    /// Whether each result is known to.
     pub(crate) outputs: Vec<bool>,
 }
 
@@ -75,7 +75,7 @@ impl LoadedExecutable {
         let default = devices.first().and_then(|&device| client.devices()[device].default_memory());
         let offloading = Offloading {
             parameters: signature.iter().map(|parameter| !parameter.in_default_memory).collect(),
-            outputs: is_offloaded(&executable, default, found)?,
+            outputs: is_offloaded(&executable, default, found),
         };
         let mut known = HashSet::new();
         Ok(LoadedExecutable {
@@ -177,16 +177,13 @@ fn share(types: Vec<TensorType>, known: &mut HashSet<Arc<TensorType>>) -> Vec<Ar
 }
 
 /// Which of `n_outputs` results are known to lie in another memory than the default one.
-fn is_offloaded(
-    executable: &Executable,
-    default: Option<&Memory>,
-    n_outputs: usize,
-) -> Result<Vec<bool>, Error> {
-    let kinds = if_implemented(executable.output_memory_kinds())?.unwrap_or_default();
-    let mut offloaded: Vec<bool> =
-        kinds.iter().map(|kind| default.is_some_and(|default| default.kind() != kind)).collect();
+fn is_offloaded(executable: &Executable, default: Option<&Memory>, n_outputs: usize) -> Vec<bool> {
+    // Where the plugin does not say, for whatever reason, nothing is known.
+    let kinds = executable.output_memory_kinds().unwrap_or_default();
+    let is_other = |kind: &String| default.is_some_and(|default| default.kind() != kind);
+    let mut offloaded: Vec<bool> = kinds.iter().map(is_other).collect();
     offloaded.resize(n_outputs, false);
-    Ok(offloaded)
+    offloaded
 }
 
 impl fmt::Debug for LoadedExecutable {

@@ -71,8 +71,9 @@ impl Topology {
 
     /// The topology that [`Topology::serialize`] wrote down, in this process or another.
     ///
-    /// Older CPU plugins cannot, and say [`StatusCode::NotFound`](crate::StatusCode::NotFound). Plugins parse the bytes, as they parse programs: damaged ones are mostly
-    /// errors, and whoever takes them from others does so in a child process.
+    /// Older CPU plugins cannot, and say [`StatusCode::NotFound`](crate::StatusCode::NotFound). Plugins parse the bytes
+    /// as they parse programs: damaged ones are mostly errors, and whoever takes them from others does so in a child
+    /// process.
     pub fn deserialize(plugin: &Plugin, bytes: &[u8]) -> Result<Topology, Error> {
         const FUNCTION: &str = sys::PJRT_TopologyDescription_Deserialize_Args::FUNCTION;
         let api = plugin.api();

@@ -178,7 +178,8 @@ fn an_executable_of_another_plugin_is_refused() {
     let session = Session::begin();
     let kept = compile(&client(&session, 1, "now"), "nothing").unwrap().executable().serialize().unwrap();
     let other = try_load(&session, |table| table.pjrt_api_version.minor_version = 106).unwrap();
-    let attributes = "0 bytes, integer -7, number 0.5, stablehlo_current_version [1, 2, 3], truth true, words a plugin for tests";
+    let attributes = "0 bytes, integer -7, number 0.5, stablehlo_current_version [1, 2, 3], truth true, words a \
+                      plugin for tests";
     let error = client_of(&other, 1, "now").load(&kept).unwrap_err();
     assert_eq!(
         error.to_string(),

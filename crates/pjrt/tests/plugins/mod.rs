@@ -18,8 +18,7 @@ pub(crate) fn plugin(name: &str) -> Option<Plugin> {
 }
 
 /// Tests of these cases, functions that take a plugin, on each of the CPU plugins.
-#[expect(clippy::allow_attributes, reason = "not every test that has this file uses the macro")]
-#[allow(unused_macros, reason = "see above")]
+#[allow(unused_macros, reason = "not every test that has this file uses it")]
 macro_rules! on_each_cpu_plugin {
     ($($case:ident,)*) => {
         $crate::plugins::on_each_cpu_plugin! { @ cpu_0_115 "cpu" $($case)* }
@@ -39,5 +38,5 @@ macro_rules! on_each_cpu_plugin {
         }
     };
 }
-#[allow(unused_imports, reason = "see above")]
+#[allow(unused_imports, reason = "not every test that has this file uses it")]
 pub(crate) use on_each_cpu_plugin;
