@@ -20,7 +20,7 @@ const OUT: usize = 32;
 fn main() -> anyhow::Result<()> {
     let runtime = Runtime::open(&RuntimeOptions::cpu_devices(8)).context("no CPU plugin")?;
     let mesh = runtime.mesh("data=2,fsdp=4")?;
-    println!("the mesh:\n{}", draw_mesh(&mesh));
+    println!("the mesh:\n{}", draw_mesh(&mesh, DrawStyle::Plain));
 
     // y = x · wᵀ, as model code writes it. Nothing here says anything about devices.
     let g = Graph::new("matmul");

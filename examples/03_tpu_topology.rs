@@ -10,7 +10,7 @@ use std::process::{Command, exit};
 
 use shardwright::graph::Graph;
 use shardwright::hlo::{ArgumentKind, verify};
-use shardwright::mesh::{HostView, draw_mesh};
+use shardwright::mesh::{DrawStyle, HostView, draw_mesh};
 use shardwright::partition::{CollectiveSummary, PlanOptions, ShardedModule, ShardingPlan, WrapPolicy};
 use shardwright::runtime::topology::{Topology, TopologyOptions, VARIABLES};
 use shardwright::tensor::{DType, TensorType};
@@ -29,10 +29,11 @@ fn main() -> anyhow::Result<()> {
     let topology = Topology::open("v5e:4x4", &TopologyOptions::default())?;
     println!("{} is {}", topology.name(), topology.physical());
 
-    // The last axis communicates most and gets the better part of the torus.
+    // The last axis communicates most and gets the better part of the torus. That makes its neighbours neighbours on
+    // the torus; for reduce-scatters over several dims of it a program has to be over the sub-axes too.
     let placement = topology.place("data=2,fsdp=-1")?;
     let mesh = placement.mesh();
-    println!("the mesh is {placement}:\n{}", draw_mesh(mesh));
+    println!("the mesh is {placement}:\n{}", draw_mesh(mesh, DrawStyle::Plain));
     let host = HostView::new(mesh, topology.physical(), 1)?;
     println!("host 1 runs partitions {:?}\n", host.partitions().collect::<Vec<_>>());
 

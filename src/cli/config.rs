@@ -239,6 +239,10 @@ fn check_mesh(mesh: &Setting<String>, axis: &str) -> Result<(), Failure> {
         }
         // How large an open axis is depends on the devices.
         Ok(_) | Err(MeshError::OpenAxis { .. }) => Ok(()),
+        // Here a size may be left open.
+        Err(MeshError::InvalidSize { axis, size, .. }) => {
+            Err(mesh.wrong(MeshError::InvalidSize { axis, size, can_be_open: true }))
+        }
         Err(error) => Err(mesh.wrong(error)),
     }
 }

@@ -1,5 +1,6 @@
 //! The calls into the training and runtime crates, and what their errors mean for the exit code.
 
+use shardwright_mesh::{DrawStyle, draw_mesh};
 use shardwright_pjrt::Counters;
 use shardwright_runtime::compile::{CompilerDeath, Ending};
 use shardwright_runtime::plugins::ResolvedPlugin;
@@ -65,6 +66,11 @@ impl Engine {
             labelled(&format!("{}", device.id()), format!("{}{memory}", device.kind()))
         };
         self.runtime.devices().map(device).collect()
+    }
+
+    /// All devices as a mesh of one axis.
+    pub(super) fn drawing(&self, style: DrawStyle) -> Result<String, Failure> {
+        Ok(draw_mesh(&self.runtime.mesh("devices=-1")?, style))
     }
 
     /// What was compiled, run and copied so far.

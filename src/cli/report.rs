@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use shardwright_mesh::draw_mesh;
+use shardwright_mesh::{DrawStyle, draw_mesh};
 use shardwright_partition::{Bytes, Strategy, WrapConfig};
 use shardwright_train::{Event, Observer, Phase, ShardingConfig, StepMetrics, TrainConfig, TrainResults};
 
@@ -151,7 +151,7 @@ impl Observer for Report {
                     format!("{split} of {count} parameters; of {whole} with their optimizer state, {each} on each device"),
                 );
                 if self.verbosity >= Verbosity::Verbose {
-                    self.tell(draw_mesh(mesh).trim_end().to_owned());
+                    self.tell(draw_mesh(mesh, DrawStyle::Plain).trim_end().to_owned());
                     self.tell(plan.to_string().trim_end().to_owned());
                 }
             }

@@ -30,7 +30,8 @@ pub struct CompiledProgram {
 pub struct Collective {
     /// Which.
     pub kind: CollectiveKind,
-    /// Bytes of its result on one device.
+    /// Bytes of its result on one device. For a reduce-scatter that a compiler writes as an all-reduce, over groups
+    /// that are not known, these are the bytes before the result is cut.
     pub bytes: u64,
     /// Which devices take part together, where the program says so in a way that is known here.
     pub groups: Option<ReplicaGroups>,
@@ -52,11 +53,15 @@ pub enum CollectiveKind {
     AllToAll,
     /// Devices send to others pairwise.
     CollectivePermute,
+    /// One device of each group sends to all others of it.
+    CollectiveBroadcast,
+    /// Every device sends rows to each other one, to each as many as it says.
+    RaggedAllToAll,
 }
 
-/// Bytes that are not an HLO module.
+/// Bytes that are not an HLO module, or one with collectives that are not understood.
 #[derive(Clone, Debug, Error)]
-#[error("the optimized program is not an HLO module: {reason}")]
+#[error("the optimized program cannot be read: {reason}")]
 pub struct CompiledError {
     reason: String,
 }
@@ -66,7 +71,8 @@ impl CompiledProgram {
     /// `hlo_with_config`.
     ///
     /// # Errors
-    /// When the bytes are not such a message, or the format is another one.
+    /// When the bytes are not such a message, the format is another one, or a collective is of elements whose size is
+    /// not known here.
     pub fn parse(format: &str, bytes: &[u8]) -> Result<CompiledProgram, CompiledError> {
         let broken = |e: prost::DecodeError| CompiledError { reason: e.to_string() };
         let module = match format {
@@ -76,29 +82,37 @@ impl CompiledProgram {
             }
             other => return Err(CompiledError { reason: format!("its format is {other}") }),
         };
-        let collectives = module.computations.iter().flat_map(|computation| {
+        let mut collectives = Vec::new();
+        for computation in &module.computations {
             let scatters = computation.name.starts_with(SCATTER_FUSION);
-            let collectives = computation.instructions.iter().filter_map(Collective::of);
-            collectives.map(move |collective| if scatters { collective.scattered() } else { collective })
-        });
-        Ok(CompiledProgram { name: module.name, collectives: collectives.collect() })
+            for instruction in &computation.instructions {
+                let Some(mut collective) = Collective::of(instruction)? else { continue };
+                if scatters {
+                    collective.scatter();
+                }
+                collectives.push(collective);
+            }
+        }
+        Ok(CompiledProgram { name: module.name, collectives })
     }
 
-    /// Number and result bytes of the collectives of one kind.
+    /// Number and result bytes of the collectives of one kind. Bytes that cannot be counted are `u64::MAX`.
     pub fn total(&self, kind: CollectiveKind) -> (usize, u64) {
         let of_kind = self.collectives.iter().filter(|c| c.kind == kind);
-        of_kind.fold((0, 0), |(count, bytes), c| (count + 1, bytes + c.bytes))
+        of_kind.fold((0, 0), |(count, bytes), c| (count + 1, bytes.saturating_add(c.bytes)))
     }
 }
 
 impl CollectiveKind {
     /// All of them.
-    pub const ALL: [CollectiveKind; 5] = [
+    pub const ALL: [CollectiveKind; 7] = [
         CollectiveKind::AllGather,
         CollectiveKind::AllReduce,
         CollectiveKind::ReduceScatter,
         CollectiveKind::AllToAll,
         CollectiveKind::CollectivePermute,
+        CollectiveKind::CollectiveBroadcast,
+        CollectiveKind::RaggedAllToAll,
     ];
 
     /// HLO's opcode.
@@ -109,6 +123,8 @@ impl CollectiveKind {
             CollectiveKind::ReduceScatter => "reduce-scatter",
             CollectiveKind::AllToAll => "all-to-all",
             CollectiveKind::CollectivePermute => "collective-permute",
+            CollectiveKind::CollectiveBroadcast => "collective-broadcast",
+            CollectiveKind::RaggedAllToAll => "ragged-all-to-all",
         }
     }
 }
@@ -120,19 +136,22 @@ impl fmt::Display for CollectiveKind {
 }
 
 impl Collective {
-    /// How many devices take part in one group, where the program lists groups.
+    /// How many devices take part in each group, where the program lists groups and they are of one size.
     pub fn group_size(&self) -> Option<usize> {
         self.groups.as_ref()?.group_size()
     }
 
-    fn of(instruction: &proto::Instruction) -> Option<Collective> {
+    /// The collective that an instruction is, if it is one.
+    fn of(instruction: &proto::Instruction) -> Result<Option<Collective>, CompiledError> {
         let opcode = &instruction.opcode;
         // The `-done` half of an asynchronous pair moves nothing of its own.
         let (opcode, started) = match opcode.strip_suffix("-start") {
             Some(opcode) => (opcode, true),
             None => (opcode.as_str(), false),
         };
-        let kind = CollectiveKind::ALL.into_iter().find(|kind| kind.name() == opcode)?;
+        let Some(kind) = CollectiveKind::ALL.into_iter().find(|kind| kind.name() == opcode) else {
+            return Ok(None);
+        };
         let shape = instruction.shape.as_ref();
         // A start gives its operand, its result and sometimes contexts; that of an all-reduce just its results.
         let with_operand = started && kind != CollectiveKind::AllReduce;
@@ -140,23 +159,21 @@ impl Collective {
             Some(shape) if with_operand && shape.tuple_shapes.len() > 1 => shape.tuple_shapes.get(1),
             shape => shape,
         };
-        Some(Collective {
-            kind,
-            bytes: result.map_or(0, proto::Shape::bytes),
-            groups: instruction.groups(),
-            op_name: instruction.metadata.as_ref().map(|m| m.op_name.clone()).unwrap_or_default(),
-        })
+        let bytes = result.map_or(Ok(0), proto::Shape::bytes).map_err(|element_type| CompiledError {
+            reason: format!(
+                "{opcode} {} is of elements of the unknown type number {element_type}",
+                instruction.name
+            ),
+        })?;
+        let op_name = instruction.metadata.as_ref().map(|m| m.op_name.clone()).unwrap_or_default();
+        Ok(Some(Collective { kind, bytes, groups: instruction.groups(), op_name }))
     }
-}
 
-impl Collective {
-    /// The reduce-scatter that an all-reduce is whose result is cut at once, each device keeping its block.
-    fn scattered(self) -> Collective {
-        match (self.kind, self.group_size()) {
-            (CollectiveKind::AllReduce, Some(size @ 1..)) => {
-                Collective { kind: CollectiveKind::ReduceScatter, bytes: self.bytes / size as u64, ..self }
-            }
-            _ => self,
+    /// Makes an all-reduce whose result is cut at once, each device keeping its block, the reduce-scatter that it is.
+    fn scatter(&mut self) {
+        if self.kind == CollectiveKind::AllReduce {
+            self.kind = CollectiveKind::ReduceScatter;
+            self.bytes /= self.group_size().map_or(1, |size| size.max(1) as u64);
         }
     }
 }
@@ -190,6 +207,8 @@ mod proto {
 
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct Instruction {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
         #[prost(string, tag = "2")]
         pub(super) opcode: String,
         #[prost(message, optional, tag = "3")]
@@ -277,11 +296,11 @@ mod proto {
         #[prost(int64, tag = "1")]
         pub(super) index: i64,
         #[prost(message, optional, tag = "2")]
-        pub(super) part: Option<SubAxis>,
+        pub(super) part: Option<AxisPart>,
     }
 
     #[derive(Clone, PartialEq, Message)]
-    pub(super) struct SubAxis {
+    pub(super) struct AxisPart {
         #[prost(int64, tag = "1")]
         pub(super) pre_size: i64,
         #[prost(int64, tag = "2")]
@@ -336,22 +355,41 @@ mod proto {
     }
 
     impl Shape {
-        /// Bytes of the array, or of all arrays of the tuple.
-        pub(super) fn bytes(&self) -> u64 {
-            // PrimitiveType of xla_data.proto; tokens and opaque values have no size.
-            let width = match self.element_type {
-                1 | 2 | 6 => 1,
-                3 | 7 | 10 | 16 => 2,
-                4 | 8 | 11 => 4,
-                5 | 9 | 12 | 15 => 8,
-                18 => 16,
-                _ => 0,
-            };
-            let elements =
-                self.dimensions.iter().fold(1u64, |n, &d| n.saturating_mul(u64::try_from(d).unwrap_or(0)));
-            let inner = self.tuple_shapes.iter().map(Shape::bytes);
-            inner.fold(elements.saturating_mul(width), u64::saturating_add)
+        /// Bytes of the array, or of all arrays of the tuple; or the number of an element type that is not known.
+        pub(super) fn bytes(&self) -> Result<u64, i32> {
+            // Elements of less than a byte are counted as packed.
+            let bits = bits(self.element_type).ok_or(self.element_type)?;
+            let size = |&size: &i64| u64::try_from(size).unwrap_or(0);
+            let elements = self.dimensions.iter().map(size).fold(1, u64::saturating_mul);
+            let bytes = (u128::from(elements) * u128::from(bits)).div_ceil(8);
+            let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+            self.tuple_shapes.iter().try_fold(bytes, |bytes, inner| Ok(bytes.saturating_add(inner.bytes()?)))
         }
+    }
+
+    /// The size of an element of a `PrimitiveType` of `xla_data.proto`.
+    fn bits(element_type: i32) -> Option<u64> {
+        Some(match element_type {
+            // A shape that is left out, tuples, opaque values and tokens.
+            0 | 13 | 14 | 17 => 0,
+            // s1, u1
+            30 | 31 => 1,
+            // s2, u2
+            26 | 27 => 2,
+            // s4, u4, f4e2m1fn
+            21 | 22 | 32 => 4,
+            // pred, s8, u8, and floats of 8 bits
+            1 | 2 | 6 | 19 | 20 | 23..=25 | 28 | 29 | 33 => 8,
+            // s16, u16, f16, bf16
+            3 | 7 | 10 | 16 => 16,
+            // s32, u32, f32
+            4 | 8 | 11 => 32,
+            // s64, u64, f64, c64
+            5 | 9 | 12 | 15 => 64,
+            // c128
+            18 => 128,
+            _ => return None,
+        })
     }
 
     #[cfg(test)]
@@ -369,8 +407,8 @@ mod proto {
 #[cfg(test)]
 mod tests {
     use super::proto::{
-        Axis, AxisRef, Computation, DeviceList, Instruction, IotaGroups, Mesh, MeshGroups, Module,
-        ReplicaGroup, Shape, SubAxis,
+        Axis, AxisPart, AxisRef, Computation, DeviceList, Instruction, IotaGroups, Mesh, MeshGroups, Module,
+        ReplicaGroup, Shape,
     };
     use super::*;
 
@@ -431,7 +469,7 @@ mod tests {
         let mesh = |device_ids| Mesh { axes: vec![axis("axis_0", 8), axis("axis_1", 2)], device_ids };
         let over = |mesh, index, part| MeshGroups { mesh: Some(mesh), axes: vec![AxisRef { index, part }] };
         let with_mesh = |groups| Instruction { mesh_groups: Some(groups), ..Instruction::default() };
-        let part = SubAxis { pre_size: 2, size: 2 };
+        let part = AxisPart { pre_size: 2, size: 2 };
         let list = DeviceList { replica_groups: vec![group(&[1, 0])], iota: None };
         let cases = [
             Instruction { replica_groups: vec![group(&[0, 2]), group(&[1, 3])], ..Instruction::default() },
@@ -475,9 +513,57 @@ mod tests {
     }
 
     #[test]
+    fn a_scatter_over_unknown_groups_is_one_too() {
+        let all_reduce = Instruction {
+            opcode: "all-reduce".into(),
+            shape: Some(Shape::array(F32, &[64])),
+            ..Instruction::default()
+        };
+        let computation = Computation { name: SCATTER_FUSION.into(), instructions: vec![all_reduce] };
+        let module = Module { name: "m".into(), computations: vec![computation] };
+        let program = CompiledProgram::parse("hlo", &module.encode_to_vec()).unwrap();
+        assert_eq!(program.total(CollectiveKind::ReduceScatter), (1, 64 * 4));
+    }
+
+    #[test]
+    fn elements_of_every_width_are_counted_in_bits() {
+        // s4, f8e4m3fn, s2 and f4e2m1fn: five elements of each.
+        for (element_type, bytes) in [(21, 3), (20, 5), (26, 2), (32, 3), (30, 1), (33, 5), (18, 80)] {
+            let program = program(vec![
+                ("collective-broadcast", Shape::array(element_type, &[5])),
+                ("ragged-all-to-all", Shape::tuple(vec![Shape::array(element_type, &[5]); 2])),
+            ]);
+            assert_eq!(program.total(CollectiveKind::CollectiveBroadcast), (1, bytes), "{element_type}");
+            assert_eq!(program.total(CollectiveKind::RaggedAllToAll), (1, 2 * bytes), "{element_type}");
+        }
+        let unknown = Instruction {
+            name: "gather.1".into(),
+            opcode: "all-gather".into(),
+            shape: Some(Shape::array(99, &[5])),
+            ..Instruction::default()
+        };
+        let module = |instructions| Module {
+            name: "m".into(),
+            computations: vec![Computation { name: String::new(), instructions }],
+        };
+        let error = CompiledProgram::parse("hlo", &module(vec![unknown]).encode_to_vec()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the optimized program cannot be read: all-gather gather.1 is of elements of the unknown type number 99"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_the_most_there_is() {
+        let huge = || ("all-gather", Shape::array(F32, &[i64::MAX, i64::MAX]));
+        let program = program(vec![huge(), huge(), ("all-gather", Shape::array(F32, &[i64::MAX / 8]))]);
+        assert_eq!(program.total(CollectiveKind::AllGather), (3, u64::MAX));
+    }
+
+    #[test]
     fn other_bytes_and_formats_are_errors() {
         let error = CompiledProgram::parse("hlo", b"HloModule m").unwrap_err().to_string();
-        assert!(error.starts_with("the optimized program is not an HLO module"), "{error}");
+        assert!(error.starts_with("the optimized program cannot be read"), "{error}");
         assert!(CompiledProgram::parse("mlir", b"").is_err());
     }
 }

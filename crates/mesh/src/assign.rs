@@ -4,10 +4,11 @@
 //! logical axis multiply to its size. Logical axes are served from the last one, which communicates most, to
 //! the first. For each, factors are preferred by these rules, in this order:
 //!
-//! 1. a larger share of it on physical axes that it gets whole: a ring of its own;
+//! 1. a larger share of it on physical axes that it gets whole, with nobody else on their links;
 //! 2. more such axes: their links carry data at the same time;
 //! 3. a smaller share on axes that an earlier served logical axis has a part of;
-//! 4. the earlier physical axes.
+//! 4. more axes among those it gets whole that wrap around: only these are rings, the others are lines;
+//! 5. the earlier physical axes.
 //!
 //! Where several logical axes split one physical axis, the last of them is the minor one, so the one that
 //! communicates most has direct neighbours.
@@ -21,10 +22,14 @@ use std::cmp::Reverse;
 pub(crate) type Assignment = Vec<Vec<usize>>;
 
 /// Every assignment of logical axes of sizes `logical` to physical axes of sizes `physical`, best first. The
-/// products of the two must be equal.
+/// products of the two must be equal. `wraps` says which physical axes wrap around.
 ///
 /// They are worked out one at a time, since there may be very many.
-pub(crate) fn assignments(logical: Vec<usize>, physical: Vec<usize>) -> impl Iterator<Item = Assignment> {
+pub(crate) fn assignments(
+    logical: Vec<usize>,
+    physical: Vec<usize>,
+    wraps: Vec<bool>,
+) -> impl Iterator<Item = Assignment> {
     // Assignments of the last axes only, the one to go on with at the end.
     let mut partial: Vec<Assignment> = vec![Vec::new()];
     std::iter::from_fn(move || {
@@ -38,7 +43,7 @@ pub(crate) fn assignments(logical: Vec<usize>, physical: Vec<usize>) -> impl Ite
                 .map(|axis| assigned.iter().map(|factors| factors[axis]).product())
                 .collect();
             let mut choices = splits(size, &physical, &taken);
-            choices.sort_by_cached_key(|factors| preference(factors, &physical, &taken));
+            choices.sort_by_cached_key(|factors| preference(factors, &physical, &wraps, &taken));
             partial
                 .extend(choices.into_iter().rev().map(|factors| [assigned.clone(), vec![factors]].concat()));
         }
@@ -64,14 +69,21 @@ fn splits(size: usize, physical: &[usize], taken: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// The rules of this module as a key to sort by, best first.
-fn preference(factors: &[usize], physical: &[usize], taken: &[usize]) -> impl Ord + use<> {
+fn preference(factors: &[usize], physical: &[usize], wraps: &[bool], taken: &[usize]) -> impl Ord + use<> {
     let product_where = |wanted: &dyn Fn(usize) -> bool| -> usize {
         (0..factors.len()).filter(|&axis| wanted(axis)).map(|axis| factors[axis]).product()
     };
     let is_whole = |axis: usize| factors[axis] == physical[axis] && factors[axis] > 1;
-    let n_whole = (0..factors.len()).filter(|&axis| is_whole(axis)).count();
+    let whole = || (0..factors.len()).filter(|&axis| is_whole(axis));
+    let n_rings = whole().filter(|&axis| wraps[axis]).count();
     let shared = product_where(&|axis| taken[axis] > 1);
-    (Reverse(product_where(&is_whole)), Reverse(n_whole), shared, Reverse(factors.to_vec()))
+    (
+        Reverse(product_where(&is_whole)),
+        Reverse(whole().count()),
+        shared,
+        Reverse(n_rings),
+        Reverse(factors.to_vec()),
+    )
 }
 
 #[cfg(test)]
@@ -80,7 +92,11 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn check(logical: &[usize], physical: &[usize], expect: Expect) {
-        let all: Vec<_> = assignments(logical.to_vec(), physical.to_vec()).collect();
+        check_wrapped(logical, physical, &vec![false; physical.len()], expect);
+    }
+
+    fn check_wrapped(logical: &[usize], physical: &[usize], wraps: &[bool], expect: Expect) {
+        let all: Vec<_> = assignments(logical.to_vec(), physical.to_vec(), wraps.to_vec()).collect();
         let lines: String = all.iter().take(4).map(|one| format!("{one:?}\n")).collect();
         expect.assert_eq(&format!("{lines}{} in all\n", all.len()));
     }
@@ -143,6 +159,35 @@ mod tests {
     }
 
     #[test]
+    fn rings_are_better_than_lines_where_all_else_is_equal() {
+        check_wrapped(
+            &[4, 4, 4],
+            &[4, 4, 4],
+            &[false, true, false],
+            expect![[r#"
+                [[1, 1, 4], [4, 1, 1], [1, 4, 1]]
+                [[4, 1, 1], [1, 1, 4], [1, 4, 1]]
+                [[2, 1, 2], [2, 1, 2], [1, 4, 1]]
+                [[1, 1, 4], [1, 4, 1], [4, 1, 1]]
+                21 in all
+            "#]],
+        );
+        // Two lines are better than one ring.
+        check_wrapped(
+            &[4, 4],
+            &[2, 4, 2],
+            &[false, true, false],
+            expect![[r#"
+                [[1, 4, 1], [2, 1, 2]]
+                [[2, 1, 2], [1, 4, 1]]
+                [[1, 2, 2], [2, 2, 1]]
+                [[2, 2, 1], [1, 2, 2]]
+                4 in all
+            "#]],
+        );
+    }
+
+    #[test]
     fn a_flat_axis_gets_everything_and_a_size_of_one_nothing() {
         check(
             &[64, 1],
@@ -164,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_best_of_very_many_comes_at_once() {
-        let first = assignments(vec![2; 15], vec![32; 3]).next().unwrap();
+        let first = assignments(vec![2; 15], vec![32; 3], vec![true; 3]).next().unwrap();
         assert_eq!(first[13..], [[1, 2, 1], [2, 1, 1]]);
     }
 }

@@ -13,6 +13,9 @@ use crate::AbstractMesh;
 pub struct AxisName(Arc<str>);
 
 impl AxisName {
+    /// The most bytes that the name of an axis has.
+    pub(crate) const MAX_LEN: usize = 128;
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -25,6 +28,9 @@ impl AxisName {
 
     /// Whether a mesh may have an axis of this name: all printed forms stay readable by their parsers.
     pub(crate) fn is_valid(&self) -> bool {
+        if self.0.len() > Self::MAX_LEN {
+            return false;
+        }
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         self.0.starts_with(is_word) && self.0.chars().all(|c| is_word(c) || c == '-' || c == '.')
     }
@@ -36,21 +42,29 @@ impl fmt::Display for AxisName {
     }
 }
 
-/// What to write instead of an axis that the mesh lacks.
+/// What to write instead of an axis that the mesh lacks, where axes have names only.
 pub(crate) fn hint(axis: &AxisName, mesh: &AbstractMesh) -> String {
-    let n_axes = mesh.axes().len();
-    match nearest(axis.as_str(), mesh.axis_names()) {
-        _ if axis.number().is_some() && n_axes > 0 => format!("; its axes are numbered 0 to {}", n_axes - 1),
-        Some(name) => format!("; did you mean {name}?"),
-        None => String::new(),
+    let nearest = nearest(axis, mesh.axis_names());
+    nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
+}
+
+/// What to write instead of an axis that the mesh lacks, where axes have numbers too.
+pub(crate) fn hint_with_numbers(axis: &AxisName, mesh: &AbstractMesh) -> String {
+    match mesh.axes().len().checked_sub(1) {
+        Some(last) if axis.number().is_some() => format!("; its axes are numbered 0 to {last}"),
+        _ => hint(axis, mesh),
     }
 }
 
 /// The name most like `given`, unless none is like it.
-fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a AxisName>) -> Option<&'a AxisName> {
+fn nearest<'a>(given: &AxisName, names: impl Iterator<Item = &'a AxisName>) -> Option<&'a AxisName> {
     // Names of axes are short: half of one has to be right.
     const ALIKE: f64 = 0.5;
-    let given = given.to_lowercase();
+    // To compare texts takes as long as the product of their lengths.
+    if given.as_str().len() > AxisName::MAX_LEN {
+        return None;
+    }
+    let given = given.as_str().to_lowercase();
     let likeness =
         |name: &AxisName| strsim::normalized_damerau_levenshtein(&given, &name.as_str().to_lowercase());
     let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;

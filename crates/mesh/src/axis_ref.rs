@@ -1,7 +1,7 @@
 //! Axes as Shardy and HLO's named form refer to them: whole, or a part of one.
 //!
-//! A *sub-axis* `"x":(m)k` is what lies between: an axis of size `s` is read as the axes `m`, `k` and `s/(m·k)`,
-//! major to minor, and the middle one is meant.
+//! A *part*, or sub-axis, `"x":(m)k` is what lies between: an axis of size `s` is read as the axes `m`, `k` and
+//! `s/(m·k)`, major to minor, and the middle one is meant.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,12 +15,12 @@ use crate::{AbstractMesh, AxisName, Mesh};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct AxisRef {
     pub(crate) axis: AxisName,
-    pub(crate) sub_axis: Option<SubAxis>,
+    pub(crate) part: Option<AxisPart>,
 }
 
 /// Which part of an axis: between its major `pre_size` and its minor rest, `size` positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct SubAxis {
+pub(crate) struct AxisPart {
     pub(crate) pre_size: usize,
     pub(crate) size: usize,
 }
@@ -42,20 +42,20 @@ impl AxisRef {
     pub(crate) fn scan(scanner: &mut Scanner<'_>) -> Result<Self, TextError> {
         let axis = scanner.axis_name()?;
         if !scanner.eats(":") {
-            return Ok(Self { axis, sub_axis: None });
+            return Ok(Self { axis, part: None });
         }
         scanner.expect("(", "'('")?;
         let pre_size = scanner.number()?;
         scanner.expect(")", "')'")?;
         let size = scanner.number()?;
-        Self::part(axis, SubAxis { pre_size, size })
+        Self::part(axis, AxisPart { pre_size, size })
     }
 
     /// A part of an axis.
-    pub(crate) fn part(axis: AxisName, sub_axis: SubAxis) -> Result<Self, TextError> {
-        let this = Self { axis, sub_axis: Some(sub_axis) };
-        match sub_axis {
-            SubAxis { pre_size: 1.., size: 2.. } => Ok(this),
+    pub(crate) fn part(axis: AxisName, part: AxisPart) -> Result<Self, TextError> {
+        let this = Self { axis, part: Some(part) };
+        match part {
+            AxisPart { pre_size: 1.., size: 2.. } => Ok(this),
             _ => Err(TextError::SubAxis { sub_axis: Quoted('"', &this).to_string() }),
         }
     }
@@ -128,6 +128,10 @@ impl Parts {
 
     /// Adds the parts of one axis, unless its references overlap or do not fit side by side.
     fn cut(&mut self, axis_size: usize, refs: &[(Range<usize>, usize)]) -> Option<()> {
+        // A whole axis of size 1 has no parts that could overlap.
+        if refs.len() > 1 && axis_size == 1 {
+            return None;
+        }
         let ends = refs.iter().flat_map(|(bounds, _)| [bounds.start, bounds.end]);
         let mut cuts: Vec<_> = ends.chain([1, axis_size]).collect();
         cuts.sort_unstable();
@@ -172,7 +176,7 @@ impl Parts {
         if mesh.is_iota() {
             return order;
         }
-        DeviceOrder::List(order.devices().into_iter().map(|partition| mesh.device_ids()[partition]).collect())
+        DeviceOrder::List(order.devices().map(|partition| mesh.device_id(partition)).collect())
     }
 }
 
@@ -181,7 +185,7 @@ fn locate(mesh: &AbstractMesh, reference: &AxisRef) -> Result<(usize, Range<usiz
     let unknown = || TextError::UnknownAxis { axis: reference.axis.clone(), mesh: mesh.clone() };
     let axis_idx = mesh.axis_index(reference.axis.as_str()).ok_or_else(unknown)?;
     let axis_size = mesh.axes()[axis_idx].1;
-    let Some(SubAxis { pre_size, size }) = reference.sub_axis else {
+    let Some(AxisPart { pre_size, size }) = reference.part else {
         return Ok((axis_idx, 1..axis_size));
     };
     let end = pre_size.checked_mul(size).filter(|&end| axis_size.is_multiple_of(end));
@@ -191,10 +195,10 @@ fn locate(mesh: &AbstractMesh, reference: &AxisRef) -> Result<(usize, Range<usiz
 
 impl fmt::Display for Quoted<'_, AxisRef> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Quoted(quote, AxisRef { axis, sub_axis }) = self;
+        let Quoted(quote, AxisRef { axis, part }) = self;
         write!(f, "{quote}{axis}{quote}")?;
-        match sub_axis {
-            Some(SubAxis { pre_size, size }) => write!(f, ":({pre_size}){size}"),
+        match part {
+            Some(AxisPart { pre_size, size }) => write!(f, ":({pre_size}){size}"),
             None => Ok(()),
         }
     }

@@ -16,14 +16,14 @@ const MAX_GRIDS: usize = 8;
 /// What stands for all that is not drawn.
 const DOTS: &str = "…";
 
-/// How a drawing marks which cells hold the same block.
+/// How a drawing tells its cells apart: devices of a mesh, or blocks of an array.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DrawStyle {
     /// Not at all: text without control sequences, for a file or any terminal.
     #[default]
     Plain,
-    /// With a background colour for each block, by ANSI sequences for 256 colours. Blocks far from each other may
-    /// share a colour.
+    /// With a background colour for each, by ANSI sequences for 256 colours. Those far from each other may share
+    /// one.
     Ansi,
 }
 
@@ -51,8 +51,8 @@ pub(crate) struct Cell {
 }
 
 /// Draws a mesh as grids of device ids: the last two axes of more than one device go down and across, and
-/// there is one grid for each position along the others. Every line ends with a newline. Of long axes and of many
-/// grids only some are drawn.
+/// there is one grid for each position along the others. In colour neighbours differ. Every line ends with a
+/// newline. Of long axes and of many grids only some are drawn.
 ///
 /// ```text
 /// data=2 ↓, fsdp=4 →
@@ -63,11 +63,11 @@ pub(crate) struct Cell {
 /// 1 │ 4 │ 5 │ 6 │ 7 │
 ///   └───┴───┴───┴───┘
 /// ```
-pub fn draw_mesh(mesh: &Mesh) -> String {
-    terminal_text(&mesh_drawing(mesh), DrawStyle::Plain)
+pub fn draw_mesh(mesh: &Mesh, style: DrawStyle) -> String {
+    terminal_text(&mesh_drawing(mesh), style)
 }
 
-/// The drawing of [`draw_mesh`] as an SVG document, readable on light and dark pages.
+/// The drawing of [`draw_mesh`] as an SVG document, in colour, readable on light and dark pages.
 pub fn svg_mesh(mesh: &Mesh) -> String {
     svg_text(&mesh_drawing(mesh))
 }
@@ -127,16 +127,19 @@ fn mesh_drawing(mesh: &Mesh) -> Drawing {
     let outer = AbstractMesh::new(outer.iter().cloned()).expect("axes of a mesh make a mesh");
     let [n_rows, n_columns] = [down, across].map(|axis| axis.map_or(1, |(_, size)| *size));
     let label = |axis: Option<_>, position: usize| axis.map_or(String::new(), |_| position.to_string());
-    let grid = |(grid_idx, ids): (usize, &[usize])| Grid {
+    let grid = |grid_idx: usize| Grid {
         title: (outer.size() > 1).then(|| position_text(&outer, grid_idx)),
         ..Grid::new(
             [n_rows, n_columns],
             |row| label(down, row),
             |column| label(across, column),
-            |row, column| Cell { text: ids[row * n_columns + column].to_string(), color: None },
+            |row, column| {
+                let position = (grid_idx * n_rows + row) * n_columns + column;
+                Cell { text: mesh.device_id(position).to_string(), color: Some(color(row, column)) }
+            },
         )
     };
-    let grids = mesh.device_ids().chunks(n_rows * n_columns).enumerate().take(MAX_GRIDS).map(grid).collect();
+    let grids = (0..outer.size().min(MAX_GRIDS)).map(grid).collect();
     let left_out = outer.size().saturating_sub(MAX_GRIDS);
     let footer = (left_out > 0).then(|| format!("{DOTS} and {left_out} more grids"));
     Drawing { heading: vec![heading], grids, footer }
@@ -160,22 +163,22 @@ fn sharding_drawing(
     let first_two =
         |values: Vec<usize>, default| [0, 1].map(|dim| values.get(dim).copied().unwrap_or(default));
     let [n_rows, n_columns] = first_two(sharding.shards_per_dim(), 1);
-    let mut row_labels = vec![String::new(); n_rows];
-    let mut column_labels = vec![String::new(); n_columns];
-    let mut holders = vec![vec![Vec::new(); n_columns]; n_rows];
-    for (partition, &device_id) in mesh.device_ids().iter().enumerate() {
-        let ranges = sharding.shard_ranges(partition, shape);
-        let [row, column] = first_two(sharding.tile_indices(partition), 0);
-        row_labels[row] = range_label(ranges.first());
-        column_labels[column] = range_label(ranges.get(1));
-        holders[row][column].push(device_id);
-    }
+    // All partitions, those of the first cell first.
+    let order = sharding.device_order(2);
+    let per_cell = order.len() / n_rows / n_columns;
+    let first_of = |row: usize, column: usize| (row * n_columns + column) * per_cell;
+    let label = |row, column, dim| {
+        range_label(sharding.shard_ranges(order.device(first_of(row, column)), shape).get(dim))
+    };
     let grid = Grid::new(
         [n_rows, n_columns],
-        |row| row_labels[row].clone(),
-        |column| column_labels[column].clone(),
-        // 5 rows down is as good as 5 columns across, and neither 1 nor 4 nor 6 repeats a colour.
-        |row, column| Cell { text: ids_text(&holders[row][column]), color: Some(5 * row + column) },
+        |row| label(row, 0, 0),
+        |column| label(0, column, 1),
+        |row, column| {
+            let places = first_of(row, column)..first_of(row, column) + per_cell;
+            let ids = places.map(|place| mesh.device_id(order.device(place)));
+            Cell { text: ids_text(ids), color: Some(color(row, column)) }
+        },
     );
     Ok(Drawing { heading, grids: vec![grid], footer: None })
 }
@@ -227,10 +230,16 @@ fn range_label(range: Option<&Range<usize>>) -> String {
     }
 }
 
-fn ids_text(ids: &[usize]) -> String {
-    let listed: Vec<_> = ids.iter().take(MAX_IDS_PER_CELL).map(usize::to_string).collect();
+fn ids_text(ids: impl ExactSizeIterator<Item = usize>) -> String {
+    let n_ids = ids.len();
+    let listed: Vec<_> = ids.take(MAX_IDS_PER_CELL).map(|id| id.to_string()).collect();
     let listed = listed.join(", ");
-    if ids.len() > MAX_IDS_PER_CELL { format!("{listed}, {DOTS} ({} devices)", ids.len()) } else { listed }
+    if n_ids > MAX_IDS_PER_CELL { format!("{listed}, {DOTS} ({n_ids} devices)") } else { listed }
+}
+
+/// 5 rows down is as good as 5 columns across, and neither 1 nor 4 nor 6 repeats a colour.
+fn color(row: usize, column: usize) -> usize {
+    5_usize.wrapping_mul(row).wrapping_add(column)
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@
 //! the axes of a mesh, perhaps one of the compiler's making. Dims and refs are those of the sdy grammar, with `'`
 //! for `"`.
 //!
+//! In front of the closing brace may stand `metadata={…}`, in the named form behind a comma; it is skipped.
+//!
 //! Where the named form says no more than another one, it is read as that: `{mesh['x'=2], replicated}` is
 //! `{replicated}`.
 
@@ -26,7 +28,7 @@ use std::str::FromStr;
 use crate::axis_ref::{AxisRef, DimAxes, Parts, Quoted, scan_lists};
 use crate::device_order::DeviceOrder;
 use crate::sdy::scan_axes;
-use crate::text::{Scanner, TextError, device_count, join, mesh_of};
+use crate::text::{HLO_QUOTE, Scanner, TextError, check_listed, device_count, join};
 use crate::{Mesh, NamedSharding, ShardingError};
 
 /// A sharding as HLO writes it. `Display` prints that, and `FromStr` reads it.
@@ -105,7 +107,7 @@ impl HloSharding {
     ///
     /// Text of another form; tuples in tuples are one.
     pub fn parse_tuple(text: &str) -> Result<Vec<Self>, TextError> {
-        let mut scanner = Scanner::new(GRAMMAR, text);
+        let mut scanner = Scanner::new(GRAMMAR, HLO_QUOTE, text);
         let mut whole = scanner;
         let is_tuple = whole.eats("{") && (whole.sees("{") || whole.sees("}"));
         let shardings = match is_tuple {
@@ -171,8 +173,9 @@ impl TileSharding {
         &self.subgroups
     }
 
-    /// The devices, those of the first tile first; tiles are counted row-major.
-    pub fn devices(&self) -> Vec<usize> {
+    /// The devices, those of the first tile first; tiles are counted row-major. They are worked out as they are
+    /// asked for: a short text may count more than memory holds.
+    pub fn devices(&self) -> impl ExactSizeIterator<Item = usize> + Clone + '_ {
         self.order.devices()
     }
 }
@@ -220,8 +223,7 @@ impl NamedSharding {
     ///
     /// The numbers are partitions; the device order of a [`Mesh`] plays no part.
     pub fn hlo_sharding(&self) -> HloSharding {
-        let sizes: Vec<_> = self.mesh().axes().iter().map(|(_, size)| *size).collect();
-        self.tiles_in(DeviceOrder::iota(&sizes, &self.block_axes()))
+        self.tiles_in(self.device_order(self.spec().rank()))
     }
 
     /// The sharding as HLO has it, with device ids for partitions:
@@ -232,13 +234,22 @@ impl NamedSharding {
     ///
     /// # Errors
     ///
-    /// The sharding is over another mesh.
+    /// The sharding is over another mesh, or one of more than a million devices, as they are listed one by one.
     pub fn hlo_device_sharding(&self, mesh: &Mesh) -> Result<HloSharding, ShardingError> {
         self.check_mesh(mesh)?;
-        let sizes: Vec<_> = self.mesh().axes().iter().map(|(_, size)| *size).collect();
-        let partitions = DeviceOrder::iota(&sizes, &self.block_axes()).devices();
-        let ids = partitions.into_iter().map(|partition| mesh.device_ids()[partition]);
+        self.check_listed()?;
+        let order = self.device_order(self.spec().rank());
+        let ids = order.devices().map(|partition| mesh.device_id(partition));
         Ok(self.tiles_in(DeviceOrder::List(ids.collect())))
+    }
+
+    /// The partitions in ascending order for each tile of the first `n_dims` dims, the first tile first.
+    pub(crate) fn device_order(&self, n_dims: usize) -> DeviceOrder {
+        let sizes: Vec<_> = self.mesh().axes().iter().map(|(_, size)| *size).collect();
+        let mut axes = self.tile_axes().iter().take(n_dims).flatten().copied().collect::<Vec<_>>();
+        let others = (0..sizes.len()).filter(|axis| !axes.contains(axis)).collect::<Vec<_>>();
+        axes.extend(others);
+        DeviceOrder::iota(&sizes, &axes)
     }
 
     fn tiles_in(&self, order: DeviceOrder) -> HloSharding {
@@ -257,7 +268,7 @@ impl FromStr for HloSharding {
     type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, TextError> {
-        let mut scanner = Scanner::new(GRAMMAR, text);
+        let mut scanner = Scanner::new(GRAMMAR, HLO_QUOTE, text);
         let sharding = scan(&mut scanner)?;
         scanner.end().map(|()| sharding)
     }
@@ -283,7 +294,33 @@ fn scan(scanner: &mut Scanner<'_>) -> Result<HloSharding, TextError> {
     } else {
         scan_word(scanner)?
     };
+    skip_metadata(scanner)?;
     scanner.expect("}", "'}'").map(|()| sharding)
+}
+
+/// Skips `metadata={…}`, which says where in a model the sharding comes from, and the comma before it.
+fn skip_metadata(scanner: &mut Scanner<'_>) -> Result<(), TextError> {
+    let mut ahead = *scanner;
+    ahead.eats(",");
+    if !ahead.eats("metadata") {
+        return Ok(());
+    }
+    *scanner = ahead;
+    scanner.expect("=", "'='")?;
+    scanner.expect("{", "'{'")?;
+    let mut depth = 1_usize;
+    while depth > 0 {
+        scanner.run(|c| !"{}\"".contains(c));
+        if scanner.eats("{") {
+            depth += 1;
+        } else if scanner.eats("\"") {
+            scanner.string_end()?;
+        } else {
+            scanner.expect("}", "'}'")?;
+            depth -= 1;
+        }
+    }
+    Ok(())
 }
 
 fn scan_word(scanner: &mut Scanner<'_>) -> Result<HloSharding, TextError> {
@@ -303,7 +340,10 @@ fn scan_word(scanner: &mut Scanner<'_>) -> Result<HloSharding, TextError> {
 fn scan_tiles(scanner: &mut Scanner<'_>) -> Result<TileSharding, TextError> {
     scanner.expect("[", "'['")?;
     let mut tiles = scanner.list("]", Scanner::number)?;
-    let order = if scanner.eats("<=") { DeviceOrder::scan_iota(scanner)? } else { scan_ids(scanner)? };
+    let order = match scanner.eats("<=") {
+        true => DeviceOrder::scan_iota(scanner)?,
+        false => DeviceOrder::list(scan_ids(scanner)?)?,
+    };
     let kinds = match scanner.eats("last_tile_dims") {
         true => {
             scanner.expect("=", "'='")?;
@@ -327,12 +367,12 @@ fn scan_subgroup(scanner: &mut Scanner<'_>) -> Result<Subgroup, TextError> {
 }
 
 /// Reads `0,4,1,5`: at least one device.
-fn scan_ids(scanner: &mut Scanner<'_>) -> Result<DeviceOrder, TextError> {
+fn scan_ids(scanner: &mut Scanner<'_>) -> Result<Vec<usize>, TextError> {
     let mut ids = vec![scanner.number()?];
     while scanner.eats(",") {
         ids.push(scanner.number()?);
     }
-    DeviceOrder::list(ids)
+    Ok(ids)
 }
 
 /// Reads `mesh['x'=2,'y'=2], device_ids=(0,2,1,3)`; the devices may be missing, and then count up.
@@ -342,14 +382,20 @@ pub(crate) fn scan_mesh(scanner: &mut Scanner<'_>) -> Result<Mesh, TextError> {
     let shape = scan_axes(scanner)?;
     let mut ahead = *scanner;
     if !(ahead.eats(",") && ahead.eats("device_ids")) {
-        return mesh_of(shape, None);
+        return Ok(Mesh::iota(shape));
     }
     *scanner = ahead;
     scanner.expect("=", "'='")?;
     scanner.expect("(", "'('")?;
-    let order = if scanner.sees("[") { DeviceOrder::scan_iota(scanner)? } else { scan_ids(scanner)? };
-    scanner.expect(")", "')'")?;
-    mesh_of(shape, Some(order.devices()))
+    let mesh = match scanner.sees("[") {
+        true => Mesh::counted(shape, DeviceOrder::scan_iota(scanner)?)?,
+        false => Mesh::new(shape, scan_ids(scanner)?)?,
+    };
+    if !mesh.is_iota() {
+        // Other spellings list them.
+        check_listed(mesh.shape().size())?;
+    }
+    scanner.expect(")", "')'").map(|()| mesh)
 }
 
 /// The spelling that [`scan_mesh`] reads.
@@ -358,7 +404,7 @@ pub(crate) fn mesh_text(mesh: &Mesh) -> String {
     let axes = axes.collect::<Vec<_>>().join(",");
     match mesh.is_iota() {
         true => format!("mesh[{axes}]"),
-        false => format!("mesh[{axes}], device_ids=({})", join(mesh.device_ids())),
+        false => format!("mesh[{axes}], device_ids=({})", mesh.device_order()),
     }
 }
 

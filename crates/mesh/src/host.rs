@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::{Mesh, NamedSharding, PhysicalTopology, Shard, ShardingError};
+use crate::{AbstractMesh, Mesh, NamedSharding, PhysicalTopology, Shard, ShardingError};
 
 /// The part of a mesh that one process drives, where several work together on one program.
 ///
@@ -60,6 +60,14 @@ pub enum HostError {
         /// Into how many parts they are cut.
         parts: usize,
     },
+    /// The process drives no device of the mesh.
+    #[error("process {process} drives no device of mesh {mesh}, so it feeds no rows")]
+    DrivesNone {
+        /// The process.
+        process: usize,
+        /// The mesh.
+        mesh: AbstractMesh,
+    },
     /// Hosts hold different numbers of parts, so equal batches of theirs are no batch.
     #[error(
         "of a batch split {sharding} process {process} holds {parts} and process {other} holds {other_parts} \
@@ -108,11 +116,11 @@ impl HostView {
         }
         let mut devices: Vec<_> = topology.devices().iter().collect();
         devices.sort_unstable_by_key(|device| device.id);
-        let owner = |&device_id: &usize| match devices.binary_search_by_key(&device_id, |device| device.id) {
+        let owner = |device_id: usize| match devices.binary_search_by_key(&device_id, |device| device.id) {
             Ok(idx) => Ok(devices[idx].process),
             Err(_) => Err(HostError::UnknownDevice { device_id, topology: Box::new(topology.clone()) }),
         };
-        let owners = mesh.device_ids().iter().map(owner).collect::<Result<_, _>>()?;
+        let owners = mesh.device_ids().map(owner).collect::<Result<_, _>>()?;
         Ok(Self { mesh: mesh.clone(), owners, process, process_count: known.len() })
     }
 
@@ -170,20 +178,22 @@ impl HostView {
     ///
     /// # Errors
     ///
-    /// The rows do not divide among the parts of the host, other hosts hold more or fewer parts, the batch is a
-    /// scalar, or the sharding is over another mesh.
+    /// The host drives none of the mesh's devices, the rows do not divide among its parts, other hosts hold more or
+    /// fewer parts, the batch is a scalar, or the sharding is over another mesh.
     pub fn batch_rows(&self, sharding: &NamedSharding, local_rows: usize) -> Result<BatchRows, HostError> {
         sharding.check_mesh(&self.mesh)?;
         if sharding.spec().rank() == 0 {
             return Err(HostError::ScalarBatch);
         }
         // The tiles of dim 0 that the devices of each process hold.
-        let mut tiles_of: BTreeMap<usize, BTreeSet<usize>> =
-            BTreeMap::from([(self.process, BTreeSet::new())]);
+        let mut tiles_of: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (partition, &owner) in self.owners.iter().enumerate() {
             tiles_of.entry(owner).or_default().insert(sharding.tile_indices(partition)[0]);
         }
-        let (process, tiles) = (self.process, &tiles_of[&self.process]);
+        let process = self.process;
+        let Some(tiles) = tiles_of.get(&process) else {
+            return Err(HostError::DrivesNone { process, mesh: self.mesh.shape().clone() });
+        };
         if let Some((&other, others)) = tiles_of.iter().find(|(_, others)| others.len() != tiles.len()) {
             let (parts, other_parts, sharding) = (tiles.len(), others.len(), Box::new(sharding.clone()));
             return Err(HostError::UnequalParts { process, parts, other, other_parts, sharding });
@@ -207,7 +217,7 @@ impl HostView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AbstractMesh, PhysicalDevice};
+    use crate::PhysicalDevice;
     use expect_test::{Expect, expect};
 
     /// Two hosts with four devices each, in order.
@@ -328,6 +338,16 @@ mod tests {
             expect![[r#"
                 host 0 feeds [0..8] of 8
                 host 1 feeds [0..8] of 8
+            "#]],
+        );
+        check_rows(
+            "fsdp=4",
+            &[0, 1, 2, 3],
+            "(fsdp)",
+            8,
+            expect![[r#"
+                host 0 feeds [0..8] of 8
+                host 1: error: process 1 drives no device of mesh fsdp=4, so it feeds no rows
             "#]],
         );
         check_rows(

@@ -12,7 +12,7 @@
 //!
 //! The compiler sees an [`AbstractMesh`], names and sizes only; the runtime sees a [`Mesh`], which adds
 //! device ids. A program speaks of *partitions* 0, 1, 2, …, the row-major positions in the mesh, and only
-//! the mesh knows that partition `p` runs on `device_ids()[p]`. Equal abstract meshes therefore give
+//! the mesh knows that partition `p` runs on `device_id(p)`. Equal abstract meshes therefore give
 //! equal programs, whatever the devices and their order.
 //!
 //! # Major to minor

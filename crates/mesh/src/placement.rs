@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::assign::{Assignment, assignments};
+use crate::text::clip;
 use crate::{
     AbstractMesh, AxisName, DimSharding, Mesh, NamedSharding, PartitionSpec, PhysicalAxis, PhysicalTopology,
     ShardingError,
@@ -35,6 +36,8 @@ use crate::{
 /// and a gradient's reduce-scatter becomes an all-reduce. Written by hand over one torus axis after the other,
 /// the same exchange stays what it is. [`Placement::physical_mesh`] is the mesh for that: the same devices at
 /// the same partitions, with each axis broken into *sub-axes*, the pieces of physical axes that it is made of.
+/// The order of the devices alone, which [`Placement::mesh`] has, makes neighbours on the mesh neighbours on the
+/// torus; it does not make reduce-scatters. For these the program itself has to be over the physical mesh.
 /// [`Placement::physical_sharding`] turns a sharding over one into the sharding over the other that puts every
 /// block on the same device:
 ///
@@ -87,6 +90,12 @@ pub enum PlacementError {
         /// The sizes over slices.
         dcn: Vec<usize>,
     },
+    /// The name of an axis leaves no room for what the names of its sub-axes add to it.
+    #[error("axis {} has too long a name: those of its sub-axes, which add to it, would have more than {max} bytes", clip(axis), max = AxisName::MAX_LEN)]
+    LongName {
+        /// The axis.
+        axis: AxisName,
+    },
     /// The sizes over slices do not multiply to the number of slices.
     #[error(
         "the mesh spans {} (sizes over slices: {}), and the topology has {slice_count}; \
@@ -116,14 +125,17 @@ pub enum PlacementError {
 }
 
 impl Mesh {
-    /// The devices of a topology of one slice in the order that suits a mesh of this shape best:
-    /// [`Placement::mesh`] of [`Placement::new`], which also tells what each axis is made of.
+    /// A mesh of this shape on the devices of a topology of one slice, in the order that suits it best, and what
+    /// its axes are made of: [`Placement::new`]. The mesh itself is [`Placement::mesh`].
     ///
     /// # Errors
     ///
     /// The topology has more than one slice, or not as many devices as the mesh.
-    pub fn for_topology(shape: &AbstractMesh, topology: &PhysicalTopology) -> Result<Self, PlacementError> {
-        Ok(Placement::new(shape, topology)?.mesh)
+    pub fn for_topology(
+        shape: &AbstractMesh,
+        topology: &PhysicalTopology,
+    ) -> Result<Placement, PlacementError> {
+        Placement::new(shape, topology)
     }
 }
 
@@ -158,9 +170,10 @@ impl Placement {
     /// All placements of a mesh, best first, as for [`Placement::hybrid`].
     ///
     /// They differ in which axis of the mesh has which part of which physical axis. The axes choose from the
-    /// last one, which communicates most, to the first. Each prefers, in this order: whole physical axes, for a
-    /// ring of its own; several of them, whose links carry data at the same time; those that no axis before
-    /// it has a part of; the earlier of core, x, y and z. Where axes share a physical axis, neighbours along the
+    /// last one, which communicates most, to the first. Each prefers, in this order: whole physical axes, with
+    /// nobody else on their links; several of them, whose links carry data at the same time; those that no axis
+    /// before it has a part of; among whole ones those that wrap around, which are rings and not lines; the earlier
+    /// of core, x, y and z. Where axes share a physical axis, neighbours along the
     /// last of them are neighbours on the torus. Without coordinates there is one placement: row-major by id.
     ///
     /// The number of placements can be astronomical; each is worked out when it is asked for.
@@ -176,11 +189,13 @@ impl Placement {
         check(ici, dcn, topology)?;
         // The first physical axis is the one over slices, and of that the caller has decided. The last one, the
         // cores of a chip, is chosen first.
-        let mut physical: Vec<_> = topology.axes()[1..].iter().map(|(_, size)| *size).collect();
-        physical.rotate_right(1);
+        let mut axes = topology.axes()[1..].to_vec();
+        axes.rotate_right(1);
+        let physical = axes.iter().map(|(_, size)| *size).collect();
+        let wraps = axes.iter().map(|(axis, _)| topology.wraps(*axis)).collect();
         let logical = ici.axes().iter().map(|(_, size)| *size).collect();
         let (ici, dcn) = (ici.clone(), dcn.to_vec());
-        Ok(assignments(logical, physical).map(move |mut assignment| {
+        Ok(assignments(logical, physical, wraps).map(move |mut assignment| {
             for (factors, &over_slices) in assignment.iter_mut().zip(&dcn) {
                 factors.rotate_left(1);
                 factors.insert(0, over_slices);
@@ -247,6 +262,10 @@ impl Placement {
 
 /// Checks that a mesh fits a topology.
 fn check(ici: &AbstractMesh, dcn: &[usize], topology: &PhysicalTopology) -> Result<(), PlacementError> {
+    let longest = PhysicalAxis::Devices;
+    if let Some(axis) = ici.axis_names().find(|name| !sub_axis_name(name, longest).is_valid()) {
+        return Err(PlacementError::LongName { axis: axis.clone() });
+    }
     if dcn.len() != ici.axes().len() {
         return Err(PlacementError::RankMismatch { ici: ici.clone(), dcn: dcn.to_vec() });
     }
@@ -263,6 +282,10 @@ fn check(ici: &AbstractMesh, dcn: &[usize], topology: &PhysicalTopology) -> Resu
     Ok(())
 }
 
+fn sub_axis_name(axis: &AxisName, physical: PhysicalAxis) -> AxisName {
+    format!("{axis}.{physical}").into()
+}
+
 /// What one axis of the mesh is made of.
 fn sub_axes(
     names: &AbstractMesh,
@@ -272,7 +295,7 @@ fn sub_axes(
 ) -> Vec<SubAxis> {
     let name = &names.axes()[axis_idx].0;
     let sub_axis = |(idx, (physical, _)): (usize, &(PhysicalAxis, usize))| SubAxis {
-        name: format!("{name}.{physical}").into(),
+        name: sub_axis_name(name, *physical),
         physical: *physical,
         size: assignment[axis_idx][idx],
         // Later axes of the mesh have the minor parts.

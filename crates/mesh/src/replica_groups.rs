@@ -11,10 +11,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::axis_ref::{AxisRef, Parts, Quoted, SubAxis};
+use crate::axis_ref::{AxisPart, AxisRef, Parts, Quoted};
 use crate::device_order::DeviceOrder;
 use crate::hlo_sharding::{mesh_text, scan_mesh};
-use crate::text::{Scanner, TextError, device_count, join, mesh_of};
+use crate::text::{HLO_QUOTE, Scanner, TextError, check_listed, device_count, join};
 use crate::{AbstractMesh, AxisName, Mesh};
 
 /// Groups of devices. `Display` prints the HLO text, and `FromStr` reads it.
@@ -89,14 +89,16 @@ impl ReplicaGroups {
         axes: impl IntoIterator<Item = (AxisName, Option<(usize, usize)>)>,
     ) -> Result<Self, TextError> {
         let axes = axes.into_iter().map(|(axis, part)| match part {
-            Some((pre_size, size)) => AxisRef::part(axis, SubAxis { pre_size, size }),
-            None => Ok(AxisRef { axis, sub_axis: None }),
+            Some((pre_size, size)) => AxisRef::part(axis, AxisPart { pre_size, size }),
+            None => Ok(AxisRef { axis, part: None }),
         });
-        Self::along(mesh_of(mesh, device_ids)?, axes.collect::<Result<_, _>>()?)
+        let mesh = Mesh::with_ids(mesh, device_ids)?;
+        Self::along(mesh, axes.collect::<Result<_, _>>()?)
     }
 
     fn counted(sizes: &[usize], order: DeviceOrder) -> Result<Self, TextError> {
         let (expected, found) = (device_count(sizes)?, order.len());
+        check_listed(found)?;
         match sizes {
             [_, group_size] if expected == found => Ok(Self(Repr::Iota { group_size: *group_size, order })),
             _ => Err(TextError::DeviceCount { expected, found }),
@@ -104,13 +106,17 @@ impl ReplicaGroups {
     }
 
     fn along(mesh: Mesh, axes: Vec<AxisRef>) -> Result<Self, TextError> {
+        check_listed(mesh.shape().size())?;
         parts(&mesh, &axes)?;
         Ok(Self(Repr::Axes { mesh, axes }))
     }
 
     /// The groups, each in its own order. Empty if all devices, whichever there are, are one group.
     pub fn groups(&self) -> Vec<Vec<usize>> {
-        let chunks = |order: &DeviceOrder, size| order.devices().chunks(size).map(<[_]>::to_vec).collect();
+        let chunks = |order: &DeviceOrder, size| {
+            let devices: Vec<_> = order.devices().collect();
+            devices.chunks(size).map(<[_]>::to_vec).collect()
+        };
         match &self.0 {
             Repr::List(groups) => groups.clone(),
             Repr::Iota { group_size, order } => chunks(order, *group_size),
@@ -122,11 +128,14 @@ impl ReplicaGroups {
         }
     }
 
-    /// How many devices are in the first group, and in each if they are of one size. `None` if all devices,
-    /// whichever there are, are one group.
+    /// How many devices are in each group. `None` if groups differ in that, and if all devices, whichever there
+    /// are, are one group.
     pub fn group_size(&self) -> Option<usize> {
         match &self.0 {
-            Repr::List(groups) => groups.first().map(Vec::len),
+            Repr::List(groups) => {
+                let size = groups.first()?.len();
+                groups.iter().all(|group| group.len() == size).then_some(size)
+            }
             Repr::Iota { group_size, .. } => Some(*group_size),
             Repr::Axes { mesh, axes } => {
                 let parts = parts(mesh, axes).expect("the axes were checked against the mesh");
@@ -144,7 +153,7 @@ impl FromStr for ReplicaGroups {
     type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, TextError> {
-        let mut scanner = Scanner::new("replica groups", text);
+        let mut scanner = Scanner::new("replica groups", HLO_QUOTE, text);
         let groups = if scanner.eats("{") {
             let group = |scanner: &mut Scanner<'_>| {
                 scanner.expect("{", "'{'")?;
@@ -245,7 +254,7 @@ mod tests {
                   over ["data", "fsdp"]
                 mesh['axis_0'=8] {'axis_0':(2)4}: [[0, 1, 2, 3], [4, 5, 6, 7]]
                   over ["fsdp"]
-                mesh['x'=4,'y'=2], device_ids=(0,4,1,5,2,6,3,7) {'x'}: [[0, 1, 2, 3], [4, 5, 6, 7]]
+                mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0)) {'x'}: [[0, 1, 2, 3], [4, 5, 6, 7]]
                   over ["fsdp"]
                 mesh['x'=8] {'x':(1)2,'x':(4)2}: [[0, 1, 4, 5], [2, 3, 6, 7]]
                   error: the groups mesh['x'=8] {'x':(1)2,'x':(4)2} do not run over axes of mesh data=2, fsdp=4, tensor=1
@@ -280,6 +289,15 @@ mod tests {
                   error: the text is about 16 devices, but mesh data=2, fsdp=4 has 8
             "#]],
         );
+    }
+
+    #[test]
+    fn groups_of_several_sizes_have_none() {
+        let size = |text: &str| text.parse::<ReplicaGroups>().unwrap().group_size();
+        assert_eq!(size("{{0,1},{2,3}}"), Some(2));
+        assert_eq!(size("{{0,1},{2}}"), None);
+        assert_eq!(size("{}"), None);
+        assert_eq!(size("mesh['x'=4,'y'=2] {'x'}"), Some(4));
     }
 
     #[test]

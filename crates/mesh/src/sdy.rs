@@ -3,9 +3,11 @@
 //! ```text
 //! mesh     = "<[" [ axis "=" size { "," axis "=" size } ] "]" [ ", device_ids=[" id { "," id } "]" ] ">"
 //! sharding = "<@" mesh-name ", [" [ dim { "," dim } ] "]" { ", " list-name "=" "{" refs "}" } ">"
-//! dim      = "{" [ refs ] [ "?" ] "}" [ "p" priority ]
+//! dim      = "{" [ refs [ ", ?" ] | "?" ] "}" [ "p" priority ]
 //! refs     = ref { "," ref }          ref = axis [ ":(" pre-size ")" size ]
 //! ```
+//!
+//! An axis is in `"`. The name of a mesh is `[A-Za-z_][A-Za-z0-9_$.]*`, or anything without escapes in `"`.
 //!
 //! A list is `replicated` or `unreduced`. A dim that ends in `?` is *open*: propagation may split it further.
 
@@ -13,7 +15,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::axis_ref::{AxisRef, DimAxes, Quoted, scan_lists};
-use crate::text::{Scanner, TextError, join, mesh_of};
+use crate::text::{SDY_QUOTE, Scanner, TextError};
 use crate::{AbstractMesh, Mesh, NamedSharding};
 
 /// A sharding as Shardy writes it. It can say more than a [`NamedSharding`]: dims that are open, priorities
@@ -71,7 +73,8 @@ impl Mesh {
         if self.is_iota() {
             return self.shape().sdy_text();
         }
-        format!("<{}, device_ids=[{}]>", axes_text(self.shape()), join(self.device_ids()).replace(',', ", "))
+        let ids: Vec<_> = self.device_ids().map(|id| id.to_string()).collect();
+        format!("<{}, device_ids=[{}]>", axes_text(self.shape()), ids.join(", "))
     }
 
     /// Reads a Shardy attribute body, with `#sdy.mesh` before it or without. Reads what
@@ -79,10 +82,9 @@ impl Mesh {
     ///
     /// # Errors
     ///
-    /// Text of another form, a mesh that [`AbstractMesh::new`] or [`Mesh::new`] refuses, or one of more than
-    /// a million devices.
+    /// Text of another form, or a mesh that [`AbstractMesh::new`] or [`Mesh::new`] refuses.
     pub fn from_sdy_text(text: &str) -> Result<Self, TextError> {
-        let mut scanner = Scanner::new("sdy mesh", text);
+        let mut scanner = Scanner::new("sdy mesh", SDY_QUOTE, text);
         scanner.eats("#sdy.mesh");
         scanner.expect("<", "'<'")?;
         scanner.expect("[", "'['")?;
@@ -96,7 +98,7 @@ impl Mesh {
         }
         scanner.expect(">", "'>'")?;
         scanner.end()?;
-        mesh_of(shape, device_ids)
+        Ok(Mesh::with_ids(shape, device_ids)?)
     }
 }
 
@@ -111,7 +113,7 @@ impl NamedSharding {
 /// Over a mesh that the module calls `@mesh`, with all dims closed.
 impl From<&NamedSharding> for SdySharding {
     fn from(sharding: &NamedSharding) -> Self {
-        let whole = |axis: &crate::AxisName| AxisRef { axis: axis.clone(), sub_axis: None };
+        let whole = |axis: &crate::AxisName| AxisRef { axis: axis.clone(), part: None };
         let dim = |dim: &crate::DimSharding| SdyDim {
             axes: DimAxes { axes: dim.axes.iter().map(whole).collect(), is_open: false },
             priority: None,
@@ -125,7 +127,7 @@ impl FromStr for SdySharding {
     type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, TextError> {
-        let mut scanner = Scanner::new("sdy sharding", text);
+        let mut scanner = Scanner::new("sdy sharding", SDY_QUOTE, text);
         scanner.eats("#sdy.sharding");
         scanner.expect("<", "'<'")?;
         scanner.expect("@", "'@' and the name of a mesh")?;
@@ -148,7 +150,7 @@ impl FromStr for SdySharding {
 impl fmt::Display for SdySharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.mesh_name {
-            name if name.chars().all(is_symbol) && !name.is_empty() => write!(f, "<@{name}, [")?,
+            name if is_bare_symbol(name) => write!(f, "<@{name}, [")?,
             name => write!(f, "<@\"{name}\", [")?,
         }
         for (idx, SdyDim { axes, priority }) in self.dims.iter().enumerate() {
@@ -182,19 +184,28 @@ pub(crate) fn scan_axes(scanner: &mut Scanner<'_>) -> Result<AbstractMesh, TextE
     Ok(AbstractMesh::new(axes)?)
 }
 
-fn is_symbol(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "_$.-".contains(c)
+/// Whether a symbol may stand without quotes.
+fn is_bare_symbol(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(is_letter) && name.chars().all(is_in_bare_symbol)
+}
+
+fn is_in_bare_symbol(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_$.".contains(c)
 }
 
 /// Reads the name of a symbol behind its `@`.
 fn scan_symbol(scanner: &mut Scanner<'_>) -> Result<String, TextError> {
-    let is_quoted = scanner.eats("\"");
-    let name = scanner.run(|c| if is_quoted { c != '"' && c != '\\' } else { is_symbol(c) });
-    if is_quoted {
-        scanner.expect("\"", "the rest of a name without escapes, and '\"'")?;
-    } else if name.is_empty() {
-        return Err(scanner.unexpected("the name of a mesh"));
-    }
+    let mut start = *scanner;
+    let name = match scanner.quoted()? {
+        Some(name) if name.contains(|c: char| c == '\\' || c.is_control()) => {
+            return Err(start.unexpected("a name without escapes or control characters"));
+        }
+        Some(name) => name,
+        None => Some(scanner.run(is_in_bare_symbol))
+            .filter(|name| is_bare_symbol(name))
+            .ok_or_else(|| start.unexpected("the name of a mesh"))?,
+    };
     Ok(name.into())
 }
 
@@ -205,7 +216,12 @@ mod tests {
 
     fn check_meshes(texts: &[&str], expect: Expect) {
         let show = |text: &&str| match Mesh::from_sdy_text(text) {
-            Ok(mesh) => format!("{}  {} {:?}\n", mesh.sdy_text(), mesh.shape(), mesh.device_ids()),
+            Ok(mesh) => format!(
+                "{}  {} {:?}\n",
+                mesh.sdy_text(),
+                mesh.shape(),
+                mesh.device_ids().take(8).collect::<Vec<_>>()
+            ),
             Err(error) => format!("error: {error}\n"),
         };
         expect.assert_eq(&texts.iter().map(show).collect::<String>());
@@ -268,16 +284,16 @@ mod tests {
             expect![[r#"
                 error: sdy mesh "": expected '<' at byte 0, found the end
                 error: sdy mesh "<[\"x\"=2": expected ',' or ']' at byte 7, found the end
-                error: axis x is listed twice, with size 2 and size 2
-                error: axis x has size 0; a size is at least 1, or -1 for the one axis that takes the rest
-                error: axis name "x y" is not allowed: a name is made of letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'
+                error: axis x is listed twice
+                error: axis x has size 0; a size is at least 1
+                error: axis name "x y" is not allowed: a name is made of at most 128 letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'
                 error: sdy mesh "<[\"x=2]>": expected a closing quote at byte 3, found 'x'
                 error: sdy mesh "<[\"x\"=-2]>": expected a number at byte 6, found '-'
                 error: device ids given: 1, but mesh x=2 takes 2
                 error: device id 1 is at mesh position 0 and again at 1
                 error: sdy mesh "<[\"x\"=2]> y": expected the end at byte 10, found 'y'
                 error: sdy mesh "<[\"x\"=2], ids=[0, 1]>": expected device_ids at byte 10, found 'i'
-                error: the text speaks of more than 1048576 devices
+                <["x"=99999999999]>  x=99999999999 [0, 1, 2, 3, 4, 5, 6, 7]
                 error: sdy mesh "<[\"x\"=99999999999999999999]>": expected a number that is not so large at byte 6, found '9'
             "#]],
         );
@@ -292,6 +308,12 @@ mod tests {
                 r#"<@mesh, [{"data", "fsdp"}, {}]>"#,
                 r#"<@mesh, [{"data"}p0, {}p1], replicated={"fsdp"}>"#,
                 r#"<@"the mesh", [{}]>"#,
+                r#"<@"mesh", [{}]>"#,
+                r#"<@"", [{}]>"#,
+                r#"<@"a-b", [{}]>"#,
+                r#"<@"0", [{}]>"#,
+                r#"<@" a", [{}]>"#,
+                "<@_m.0$, [{}]>",
             ],
             expect![[r#"
                 <@mesh, []>
@@ -303,6 +325,18 @@ mod tests {
                 <@mesh, [{"data"}p0, {}p1], replicated={"fsdp"}>
                   (data, -)
                 <@"the mesh", [{}]>
+                  (-)
+                <@mesh, [{}]>
+                  (-)
+                <@"", [{}]>
+                  (-)
+                <@"a-b", [{}]>
+                  (-)
+                <@"0", [{}]>
+                  (-)
+                <@" a", [{}]>
+                  (-)
+                <@_m.0$, [{}]>
                   (-)
             "#]],
         );
@@ -349,6 +383,15 @@ mod tests {
                 "",
                 "<mesh, []>",
                 "<@, []>",
+                "<@a-b, []>",
+                "<@0, []>",
+                r#"<@"a\"b", []>"#,
+                "<@\"a\nb\", []>",
+                r#"<@"a, []>"#,
+                r#"<@mesh, [{'a"b'}]>"#,
+                r#"<@mesh, [{"a b"}]>"#,
+                r#"<@mesh, [{""}]>"#,
+                "<@mesh, [{a}]>",
                 "<@mesh>",
                 r#"<@mesh, [{"a"]>"#,
                 r#"<@mesh, [{"a" "b"}]>"#,
@@ -365,6 +408,15 @@ mod tests {
                 error: sdy sharding "": expected '<' at byte 0, found the end
                 error: sdy sharding "<mesh, []>": expected '@' and the name of a mesh at byte 1, found 'm'
                 error: sdy sharding "<@, []>": expected the name of a mesh at byte 2, found ','
+                error: sdy sharding "<@a-b, []>": expected ',' at byte 3, found '-'
+                error: sdy sharding "<@0, []>": expected the name of a mesh at byte 2, found '0'
+                error: sdy sharding "<@\"a\\\"b\", []>": expected a name without escapes or control characters at byte 2, found '"'
+                error: sdy sharding "<@\"a\nb\", []>": expected a name without escapes or control characters at byte 2, found '"'
+                error: sdy sharding "<@\"a, []>": expected a closing quote at byte 3, found 'a'
+                error: sdy sharding "<@mesh, [{'a\"b'}]>": expected the name of an axis at byte 10, found '\''
+                error: axis name "a b" is not allowed: a name is made of at most 128 letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'
+                error: sdy sharding "<@mesh, [{\"\"}]>": expected the name of an axis at byte 12, found '}'
+                error: sdy sharding "<@mesh, [{a}]>": expected the name of an axis at byte 10, found 'a'
                 error: sdy sharding "<@mesh>": expected ',' at byte 6, found '>'
                 error: sdy sharding "<@mesh, [{\"a\"]>": expected ',' or '}' at byte 13, found ']'
                 error: sdy sharding "<@mesh, [{\"a\" \"b\"}]>": expected ',' or '}' at byte 14, found '"'

@@ -11,7 +11,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::axis::hint;
+use crate::axis::hint_with_numbers;
+use crate::text::{MAX_LISTED, clip};
 use crate::{AbstractMesh, AxisName, Mesh, PartitionSpec};
 
 /// How an array is laid out over a mesh: a [`PartitionSpec`] whose axes are all there, each used once.
@@ -37,7 +38,10 @@ pub struct Shard {
     pub partition: usize,
     /// The indices it holds, one range per dim, without padding. A range may be empty.
     pub ranges: Vec<Range<usize>>,
-    /// Which copy of its block this is, from 0.
+    /// Which copy of its block this is: its position, from 0, among the partitions that hold the same block, in
+    /// their order. So exactly one partition has copy 0 of each block, whatever the sharding: 0 for all of a block
+    /// that is held once, and for an array that is replicated everywhere the number of the partition. It counts
+    /// partitions and not device ids, so that it is the same on any devices.
     pub replica: usize,
 }
 
@@ -47,8 +51,10 @@ pub struct Shard {
 pub enum ShardingError {
     /// The spec names an axis that the mesh lacks.
     #[error(
-        "spec {spec} splits dim {dim} over axis {axis}, which mesh {mesh} does not have{}",
-        hint(axis, mesh)
+        "spec {} splits dim {dim} over axis {}, which mesh {mesh} does not have{}",
+        clip(spec),
+        clip(axis),
+        hint_with_numbers(axis, mesh)
     )]
     UnknownAxis {
         /// The spec.
@@ -62,7 +68,8 @@ pub enum ShardingError {
     },
     /// The spec names one axis twice.
     #[error(
-        "spec {spec} uses axis {axis} for dim {first_dim} and again for dim {second_dim}; an axis can split once"
+        "spec {} uses axis {axis} for dim {first_dim} and again for dim {second_dim}; an axis can split once",
+        clip(spec)
     )]
     AxisUsedTwice {
         /// The spec.
@@ -76,8 +83,8 @@ pub enum ShardingError {
     },
     /// The spec is for arrays of another rank.
     #[error(
-        "spec {spec} is for rank {}, but shape {shape:?} has rank {}; a spec has one entry per dim, - where it is not split",
-        spec.rank(), shape.len()
+        "spec {} is for rank {}, but shape {shape:?} has rank {}; a spec has one entry per dim, - where it is not split",
+        clip(spec), spec.rank(), shape.len()
     )]
     RankMismatch {
         /// The spec.
@@ -92,6 +99,12 @@ pub enum ShardingError {
         sharding_mesh: AbstractMesh,
         /// The mesh of devices.
         device_mesh: AbstractMesh,
+    },
+    /// The mesh has more devices than are listed one by one.
+    #[error("mesh {mesh} has {} devices, and at most {MAX_LISTED} are listed one by one", mesh.size())]
+    TooManyDevices {
+        /// The mesh.
+        mesh: AbstractMesh,
     },
     /// An array's size is more than a `usize` counts.
     #[error("an array of shape {shape:?} is too large: its size overflows")]
@@ -209,9 +222,10 @@ impl NamedSharding {
     ///
     /// # Errors
     ///
-    /// The spec is for another rank.
+    /// The spec is for another rank, or the mesh has more than a million devices.
     pub fn shards(&self, shape: &[usize]) -> Result<Vec<Shard>, ShardingError> {
         self.check_rank(shape)?;
+        self.check_listed()?;
         let shard = |partition| Shard {
             partition,
             ranges: self.shard_ranges(partition, shape),
@@ -257,6 +271,14 @@ impl NamedSharding {
         checked_product(&factors).ok_or_else(|| ShardingError::TooLarge { shape: shape.to_vec() })
     }
 
+    /// Checks that something can be listed for each device.
+    pub(crate) fn check_listed(&self) -> Result<(), ShardingError> {
+        if self.0.mesh.size() > MAX_LISTED {
+            return Err(ShardingError::TooManyDevices { mesh: self.0.mesh.clone() });
+        }
+        Ok(())
+    }
+
     /// Checks that the devices of `mesh` are arranged as this sharding expects.
     pub(crate) fn check_mesh(&self, mesh: &Mesh) -> Result<(), ShardingError> {
         if *mesh.shape() != self.0.mesh {
@@ -276,9 +298,9 @@ impl NamedSharding {
         self.extent(&self.0.replica_axes)
     }
 
-    /// All axes of the mesh in the order in which blocks and then their replicas are counted.
-    pub(crate) fn block_axes(&self) -> Vec<usize> {
-        self.0.tile_axes.iter().flatten().chain(&self.0.replica_axes).copied().collect()
+    /// For each dim the axes that split it, as positions in the mesh.
+    pub(crate) fn tile_axes(&self) -> &[Vec<usize>] {
+        &self.0.tile_axes
     }
 
     /// The product of the sizes of these axes.

@@ -19,6 +19,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::AxisName;
+use crate::text::clip;
 
 /// How an array is split: for each of its dims, in order, the axes that split it.
 ///
@@ -40,14 +41,19 @@ pub struct DimSharding {
 #[non_exhaustive]
 pub enum SpecParseError {
     /// The parentheses around the whole or around an entry do not close.
-    #[error("spec {text:?} has unbalanced parentheses; a spec is written like (fsdp, -) or ((data,fsdp), -)")]
+    #[error(
+        "spec {:?} has unbalanced parentheses; a spec is written like (fsdp, -) or ((data,fsdp), -)",
+        clip(text)
+    )]
     Unbalanced {
         /// The whole text.
         text: String,
     },
     /// An entry is neither `-`, an axis nor a group of axes.
     #[error(
-        "spec {text:?}: the entry for dim {dim} is {entry:?}, which is not -, an axis, an axis number or (axis,axis)"
+        "spec {:?}: the entry for dim {dim} is {:?}, which is not -, an axis, an axis number or (axis,axis)",
+        clip(text),
+        clip(entry)
     )]
     InvalidEntry {
         /// The whole text.

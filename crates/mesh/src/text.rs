@@ -1,10 +1,15 @@
 //! What the grammars of Shardy and HLO have in common: a scanner that says where a text goes wrong.
 
 use crate::axis::hint;
-use crate::{AbstractMesh, AxisName, Mesh, MeshError};
+use crate::{AbstractMesh, AxisName, MeshError};
 
-/// A text may speak of at most so many devices: a few characters can name more than memory holds.
-const MAX_DEVICES: usize = 1 << 20;
+/// Of at most so many devices lists are made: a few characters can count more than memory holds.
+pub(crate) const MAX_LISTED: usize = 1 << 20;
+
+/// Around names in HLO, where they may also stand without.
+pub(crate) const HLO_QUOTE: char = '\'';
+/// Around names in Shardy.
+pub(crate) const SDY_QUOTE: char = '"';
 
 /// How much of a text an error shows on either side of the place.
 const EXCERPT: usize = 40;
@@ -51,13 +56,13 @@ pub enum TextError {
         device: usize,
     },
     /// A size is zero.
-    #[error("sizes {sizes:?}: a size is at least 1")]
+    #[error("sizes [{}]: a size is at least 1", clip(&join(sizes)))]
     ZeroSize {
         /// The sizes in which it is.
         sizes: Vec<usize>,
     },
     /// The numbers behind `T` are not the dims before it.
-    #[error("T{permutation:?} does not name each of the {n_dims} dims before it once")]
+    #[error("T({}) does not name each of the {n_dims} dims before it once", clip(&join(permutation)))]
     Permutation {
         /// The numbers.
         permutation: Vec<usize>,
@@ -65,7 +70,7 @@ pub enum TextError {
         n_dims: usize,
     },
     /// An axis is named that the mesh of the text lacks.
-    #[error("axis {axis} is not in mesh {mesh}{}", hint(axis, mesh))]
+    #[error("axis {} is not in mesh {mesh}{}", clip(axis), hint(axis, mesh))]
     UnknownAxis {
         /// The axis.
         axis: AxisName,
@@ -92,14 +97,15 @@ pub enum TextError {
 #[derive(Clone, Copy)]
 pub(crate) struct Scanner<'t> {
     grammar: &'static str,
+    quote: char,
     text: &'t str,
     offset: usize,
 }
 
 impl<'t> Scanner<'t> {
-    /// At the start of `text`, which an error calls a `grammar`.
-    pub(crate) fn new(grammar: &'static str, text: &'t str) -> Self {
-        Self { grammar, text, offset: 0 }
+    /// At the start of `text`, which an error calls a `grammar`. Names are in quotes of this kind.
+    pub(crate) fn new(grammar: &'static str, quote: char, text: &'t str) -> Self {
+        Self { grammar, quote, text, offset: 0 }
     }
 
     fn rest(&mut self) -> &'t str {
@@ -149,21 +155,45 @@ impl<'t> Scanner<'t> {
         })
     }
 
-    /// Takes the name of an axis, in quotes of either kind or in none. Whether an axis may have that name is
-    /// for the mesh to say.
-    pub(crate) fn axis_name(&mut self) -> Result<AxisName, TextError> {
-        for quote in ['"', '\''] {
-            if self.eats(quote.encode_utf8(&mut [0; 4])) {
-                // Blanks inside quotes are part of the name.
-                let rest = &self.text[self.offset..];
-                let Some(len) = rest.find(quote) else { return Err(self.unexpected("a closing quote")) };
-                self.offset += len + 1;
-                return Ok(AxisName::from(&rest[..len]));
+    /// Takes what stands between quotes, if a quote comes next. Blanks in it count.
+    pub(crate) fn quoted(&mut self) -> Result<Option<&'t str>, TextError> {
+        if !self.eats(self.quote.encode_utf8(&mut [0; 4])) {
+            return Ok(None);
+        }
+        let rest = &self.text[self.offset..];
+        let Some(len) = rest.find(self.quote) else { return Err(self.unexpected("a closing quote")) };
+        self.offset += len + 1;
+        Ok(Some(&rest[..len]))
+    }
+
+    /// Takes what is left of a string of double quotes, in which a backslash escapes.
+    pub(crate) fn string_end(&mut self) -> Result<(), TextError> {
+        let mut is_escaped = false;
+        for (idx, c) in self.text[self.offset..].char_indices() {
+            match c {
+                '"' if !is_escaped => {
+                    self.offset += idx + 1;
+                    return Ok(());
+                }
+                _ => is_escaped = c == '\\' && !is_escaped,
             }
         }
-        match self.run(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) {
+        self.offset = self.text.len();
+        Err(self.unexpected("a closing quote"))
+    }
+
+    /// Takes the name of an axis, in quotes or, in HLO, without.
+    pub(crate) fn axis_name(&mut self) -> Result<AxisName, TextError> {
+        let name = match self.quoted()? {
+            Some(name) => name,
+            None if self.quote == HLO_QUOTE => self.run(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)),
+            None => "",
+        };
+        let axis = AxisName::from(name);
+        match name {
             "" => Err(self.unexpected("the name of an axis")),
-            name => Ok(name.into()),
+            _ if axis.is_valid() => Ok(axis),
+            _ => Err(MeshError::InvalidAxisName { name: axis }.into()),
         }
     }
 
@@ -220,22 +250,23 @@ fn excerpt(text: &str, offset: usize) -> String {
     format!("{}{}{}", dots(start > 0), &text[start..end], dots(end < text.len()))
 }
 
+/// Whether a text is a number without a sign.
+pub(crate) fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// The product of sizes as a number of devices.
 pub(crate) fn device_count(sizes: &[usize]) -> Result<usize, TextError> {
     if sizes.contains(&0) {
         return Err(TextError::ZeroSize { sizes: sizes.to_vec() });
     }
     let product = sizes.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
-    product.filter(|&count| count <= MAX_DEVICES).ok_or(TextError::TooManyDevices { max: MAX_DEVICES })
+    product.ok_or(TextError::TooManyDevices { max: usize::MAX })
 }
 
-/// The mesh of these axes with these devices, or with devices that count up.
-pub(crate) fn mesh_of(shape: AbstractMesh, device_ids: Option<Vec<usize>>) -> Result<Mesh, TextError> {
-    match device_ids {
-        Some(device_ids) => Ok(Mesh::new(shape, device_ids)?),
-        None if shape.size() > MAX_DEVICES => Err(TextError::TooManyDevices { max: MAX_DEVICES }),
-        None => Ok(Mesh::iota(shape)),
-    }
+/// Checks that a list of so many devices can be made.
+pub(crate) fn check_listed(count: usize) -> Result<(), TextError> {
+    if count <= MAX_LISTED { Ok(()) } else { Err(TextError::TooManyDevices { max: MAX_LISTED }) }
 }
 
 /// Numbers with commas between them.

@@ -5,6 +5,7 @@
 //! longer than 1 have one stride.
 
 use crate::axis_ref::{AxisRef, Parts, Quoted};
+use crate::device_order::DeviceOrder;
 use crate::hlo_sharding::{HloSharding, Subgroup, TileSharding};
 use crate::sdy::SdySharding;
 use crate::text::clip;
@@ -141,8 +142,12 @@ impl HloSharding {
         if devices != mesh.size() {
             return Err(AxesError::DeviceCount { devices, mesh: mesh.clone() });
         }
-        let groups = sorted_groups(sharding);
-        let spec = match spec_of_tiles(sharding.tiles(), &groups, mesh) {
+        let n_replicas = sharding.subgroups().iter().map(|(_, size)| size).product();
+        // In which order the devices of a tile hold copies makes no difference.
+        let Some(order) = sharding.order.with_sorted_groups(n_replicas) else {
+            return Err(AxesError::Devices { sharding: text(), mesh: mesh.clone() });
+        };
+        let spec = match spec_of_tiles(sharding.tiles(), |tile| order.device(tile * n_replicas), mesh) {
             Ok(spec) => spec,
             Err(dim) => {
                 let tiles = sharding.tiles()[dim];
@@ -150,33 +155,23 @@ impl HloSharding {
             }
         };
         let named = NamedSharding::new(mesh, spec)?;
-        let holders = match named.hlo_sharding() {
-            Self::Tiled(same) => sorted_groups(&same),
-            _ => vec![(0..devices).collect()],
+        let same = named.device_order(rank);
+        let is_same = match &order {
+            DeviceOrder::Iota { .. } => same == order,
+            DeviceOrder::List(devices) => same.devices().eq(devices.iter().copied()),
         };
-        if holders != groups {
+        if !is_same {
             return Err(AxesError::Devices { sharding: text(), mesh: mesh.clone() });
         }
         Ok(named)
     }
 }
 
-/// The devices of each tile, in ascending order: in which order they hold copies makes no difference.
-fn sorted_groups(sharding: &TileSharding) -> Vec<Vec<usize>> {
-    let devices = sharding.devices();
-    let n_replicas = sharding.subgroups().iter().map(|(_, size)| size).product();
-    let groups = devices.chunks(n_replicas).map(|group| {
-        let mut group = group.to_vec();
-        group.sort_unstable();
-        group
-    });
-    groups.collect()
-}
-
-/// The axes that cut the dims into these tiles, which the groups hold; if there are none, the dim in question.
+/// The axes that cut the dims into these tiles, of which `holder` is the first device; if there are none, the dim
+/// in question.
 fn spec_of_tiles(
     tiles: &[usize],
-    groups: &[Vec<usize>],
+    holder: impl Fn(usize) -> usize,
     mesh: &AbstractMesh,
 ) -> Result<PartitionSpec, usize> {
     let axis_of_stride = |stride| {
@@ -189,7 +184,7 @@ fn spec_of_tiles(
     for (dim, entry) in entries.iter_mut().enumerate().rev() {
         let mut left = tiles[dim];
         while left > 1 {
-            let stride = groups[step][0].checked_sub(groups[0][0]).ok_or(dim)?;
+            let stride = holder(step).checked_sub(holder(0)).ok_or(dim)?;
             let (name, size) =
                 axis_of_stride(stride).filter(|(_, size)| left.is_multiple_of(*size)).ok_or(dim)?;
             entry.insert(0, name);
@@ -216,7 +211,7 @@ impl SdySharding {
             if entry.axes.is_open {
                 return Err(AxesError::OpenDim { dim });
             }
-            let whole = |axis: &AxisRef| match axis.sub_axis {
+            let whole = |axis: &AxisRef| match axis.part {
                 None => Ok(axis.axis.clone()),
                 Some(_) => Err(AxesError::SubAxis { dim, sub_axis: Quoted('"', axis).to_string() }),
             };

@@ -5,8 +5,15 @@ use std::collections::BTreeSet;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use shardwright_mesh::{
-    AbstractMesh, PartitionSpec, PhysicalAxis, PhysicalDevice, PhysicalTopology, Placement, TorusPosition,
+    AbstractMesh, Mesh, PartitionSpec, PhysicalAxis, PhysicalDevice, PhysicalTopology, Placement,
+    TorusPosition,
 };
+
+/// A slice of these chips, whose torus closes along some dims.
+fn wrapped(chips: [usize; 3], wrap: [bool; 3]) -> PhysicalTopology {
+    let lines = torus(1, chips, 1);
+    PhysicalTopology::new(lines.devices().iter().copied(), wrap).unwrap()
+}
 
 /// Slices of these chips and cores; ids count x fastest, then y, z and cores, with a gap between slices.
 fn torus(slices: usize, [x, y, z]: [usize; 3], cores: usize) -> PhysicalTopology {
@@ -35,8 +42,8 @@ fn check(ici: &str, dcn: &[usize], topology: &PhysicalTopology, expect: Expect) 
     let text = match Placement::hybrid(&mesh(ici), dcn, topology) {
         Ok(placement) => {
             let minor = placement.mesh().shape().axes().last().map_or(1, |(_, size)| *size);
-            let rows: Vec<_> =
-                placement.mesh().device_ids().chunks(minor).map(|row| format!("{row:?}")).collect();
+            let ids: Vec<_> = placement.mesh().device_ids().collect();
+            let rows: Vec<_> = ids.chunks(minor).map(|row| format!("{row:?}")).collect();
             format!("{placement}\n{}\n", rows.join(" "))
         }
         Err(error) => format!("error: {error}\n"),
@@ -239,6 +246,12 @@ fn meshes_that_do_not_fit_name_both_numbers() {
             error: the mesh spans 0 slices (sizes over slices: data=0, fsdp=1), and the topology has 2; the sizes over slices multiply to the number of slices
         "#]],
     );
+    let long = AbstractMesh::new([("a".repeat(128), 16)]).unwrap();
+    let error = Placement::new(&long, &one).unwrap_err().to_string();
+    expect![
+        "axis aaa has too long a name: those of its sub-axes, which add to it, would have more than 128 bytes"
+    ]
+    .assert_eq(&error.replace(&"a".repeat(128), "aaa"));
     let all_in_one = Placement::new(&mesh("fsdp=32"), &two).unwrap_err();
     expect!["the mesh spans 1 slice (sizes over slices: fsdp=1), and the topology has 2; the sizes over slices multiply to the number of slices"].assert_eq(&all_in_one.to_string());
 }
@@ -265,6 +278,34 @@ fn placements_are_listed_best_first() {
         6 in all"#]]
     .assert_eq(&format!("{}\n{} in all", lines.join("\n"), all.len()));
     assert_eq!(all[0], Placement::new(&mesh("data=4, fsdp=16"), &cube).unwrap());
+}
+
+#[test]
+fn rings_go_to_the_axes_that_communicate_most() {
+    let placed = |mesh_text: &str, wrap| {
+        let topology = wrapped([4, 4, 4], wrap);
+        let placement = Mesh::for_topology(&mesh(mesh_text), &topology).unwrap();
+        assert!(placement.mesh().device_ids().eq(placement.physical_mesh().device_ids()));
+        format!("{:?}: {placement}\n", wrap.map(u8::from))
+    };
+    let lines = [
+        placed("data=4, fsdp=4, tensor=4", [false, false, false]),
+        placed("data=4, fsdp=4, tensor=4", [false, true, false]),
+        placed("data=4, fsdp=4, tensor=4", [true, false, true]),
+        placed("data=4, fsdp=16", [false, true, false]),
+        placed("data=4, fsdp=16", [false, true, true]),
+        // A ring that others would have a part of is none.
+        placed("data=32, fsdp=2", [false, true, false]),
+    ];
+    expect![[r#"
+        [0, 0, 0]: data=4 (data.z=4), fsdp=4 (fsdp.y=4), tensor=4 (tensor.x=4)
+        [0, 1, 0]: data=4 (data.z=4), fsdp=4 (fsdp.x=4), tensor=4 (tensor.y=4)
+        [1, 0, 1]: data=4 (data.y=4), fsdp=4 (fsdp.z=4), tensor=4 (tensor.x=4)
+        [0, 1, 0]: data=4 (data.z=4), fsdp=16 (fsdp.x=4, fsdp.y=4)
+        [0, 1, 1]: data=4 (data.x=4), fsdp=16 (fsdp.y=4, fsdp.z=4)
+        [0, 1, 0]: data=32 (data.x=2 every 2, data.y=4, data.z=4), fsdp=2 (fsdp.x=2)
+    "#]]
+    .assert_eq(&lines.concat());
 }
 
 #[test]
@@ -309,7 +350,7 @@ proptest! {
     #[test]
     fn every_device_has_one_place((topology, ici, dcn) in cases()) {
         for placement in Placement::candidates(&ici, &dcn, &topology).unwrap().take(50) {
-            let ids: BTreeSet<_> = placement.mesh().device_ids().iter().copied().collect();
+            let ids: BTreeSet<_> = placement.mesh().device_ids().collect();
             prop_assert_eq!(ids, topology.devices().iter().map(|device| device.id).collect());
             for ((name, size), (inner, outer)) in placement.mesh().shape().axes().iter().zip(ici.axes().iter().zip(&dcn)) {
                 prop_assert_eq!(*size, inner.1 * outer);
@@ -324,7 +365,7 @@ proptest! {
         let slice_of = |id: usize| topology.devices().iter().find(|device| device.id == id).unwrap().slice;
         // Partitions by their position in the grid of slices.
         let mut slices = vec![BTreeSet::new(); topology.slice_count()];
-        for (partition, &id) in placement.mesh().device_ids().iter().enumerate() {
+        for (partition, id) in placement.mesh().device_ids().enumerate() {
             let mut rest = partition;
             let (mut outer, mut stride) = (0, 1);
             for ((_, inner), over) in ici.axes().iter().zip(&dcn).rev() {
@@ -342,7 +383,7 @@ proptest! {
         let placement = Placement::hybrid(&ici, &dcn, &topology).unwrap();
         let shape = placement.physical_mesh().shape();
         let device = |partition: usize| {
-            let id = placement.physical_mesh().device_ids()[partition];
+            let id = placement.physical_mesh().device_id(partition);
             topology.devices().iter().find(|device| device.id == id).unwrap()
         };
         let coordinates = |partition: usize| {

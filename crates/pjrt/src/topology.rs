@@ -50,8 +50,9 @@ unsafe impl Sync for Borrowed {}
 impl Topology {
     /// The topology that the plugin knows by this name, such as `v5e:4x4` for a TPU plugin.
     ///
-    /// Names and options are the plugin's matter. What is known to end the process is refused: a size of zero, more
-    /// slices (option `num_slices`) or devices than any machine has, and an option that is given twice.
+    /// Names and options are the plugin's matter. Refused is what is known to end the process, and what can be no
+    /// topology: a size of zero, in the name or for the chips of a host (option `chips_per_host_bounds`), more slices
+    /// (option `num_slices`) or devices than any machine has, and an option that is given twice.
     pub fn new(plugin: &Plugin, name: &str, options: &ClientOptions) -> Result<Topology, Error> {
         const FUNCTION: &str = sys::PJRT_TopologyDescription_Create_Args::FUNCTION;
         check(name, options).map_err(|message| Error::refused(format!("topology {name:?}"), message))?;
@@ -229,19 +230,27 @@ fn check(name: &str, options: &ClientOptions) -> Result<(), String> {
     }
     let mut slices = 1;
     for (option, value) in &options.values {
-        if option == "num_slices" {
-            let counts = match value {
-                NamedValue::I64(count) => std::slice::from_ref(count),
-                NamedValue::I64List(counts) => counts,
-                _ => continue,
-            };
-            for count in counts {
-                let found = u64::try_from(*count).unwrap_or(0);
-                if !(1..=MOST_DEVICES).contains(&found) {
-                    return Err(format!("{count} slices were asked for, expected 1 to {MOST_DEVICES}"));
+        let list = match value {
+            NamedValue::I64(number) => std::slice::from_ref(number),
+            NamedValue::I64List(list) => list,
+            _ => continue,
+        };
+        match option.as_str() {
+            "num_slices" => {
+                for count in list {
+                    let found = u64::try_from(*count).unwrap_or(0);
+                    if !(1..=MOST_DEVICES).contains(&found) {
+                        return Err(format!("{count} slices were asked for, expected 1 to {MOST_DEVICES}"));
+                    }
+                    slices = found.saturating_mul(slices);
                 }
-                slices = found.saturating_mul(slices);
             }
+            "chips_per_host_bounds" if list.iter().any(|&size| size < 1) => {
+                return Err(format!(
+                    "the chips of a host are {list:?}, and each number of them is at least 1"
+                ));
+            }
+            _ => {}
         }
     }
     let devices = sizes.iter().fold(slices, |product, &size| product.saturating_mul(size));
@@ -285,6 +294,13 @@ mod tests {
             ),
             ("v5e:2x2", slices(1).with("num_slices", 1), "the option num_slices is given twice"),
         ];
+        let bounds =
+            |bounds: [i64; 3]| ClientOptions::default().with("chips_per_host_bounds", bounds.to_vec());
+        for (numbers, shown) in [([0, 2, 1], "[0, 2, 1]"), ([2, 2, -1], "[2, 2, -1]")] {
+            let message = format!("the chips of a host are {shown}, and each number of them is at least 1");
+            assert_eq!(check("v5e:4x4", &bounds(numbers)), Err(message));
+        }
+        assert_eq!(check("v5e:4x4", &bounds([2, 2, 1])), Ok(()));
         for (name, options, message) in cases {
             assert_eq!(check(name, &options), Err(message.to_owned()), "{name}");
         }

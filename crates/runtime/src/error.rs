@@ -120,6 +120,8 @@ pub(crate) enum Problem {
     OutOfMemory { topology: String, shortage: OutOfMemory },
     #[error(transparent)]
     Unreadable(CompiledError),
+    #[error("the plugin says that the program needs {peak} bytes of memory, and no such number is below 0")]
+    PeakMemory { peak: i64 },
     #[error("there is no partition {partition} of {sharding}, which has {}", sharding.mesh().size())]
     NoSuchPartition { partition: usize, sharding: NamedSharding },
     #[error(
@@ -160,7 +162,9 @@ impl RuntimeError {
             | Problem::ProgramMesh { .. }
             | Problem::NoSuchDevice { .. }
             | Problem::Placement { .. } => RuntimeErrorKind::Mesh,
-            Problem::StoredType { .. } | Problem::Unreadable(_) => RuntimeErrorKind::Compiler,
+            Problem::StoredType { .. } | Problem::Unreadable(_) | Problem::PeakMemory { .. } => {
+                RuntimeErrorKind::Compiler
+            }
             Problem::FlagSyntax { .. }
             | Problem::UnknownFlag { .. }
             | Problem::FlagValue { .. }

@@ -306,7 +306,7 @@ impl Execution {
     /// # Errors
     /// Why it failed on the first device, in the mesh's order, of those on which it did.
     pub fn wait(&self) -> Result<(), RuntimeError> {
-        let wait = |(event, &device): (&Event, &usize)| {
+        let wait = |(event, device): (&Event, usize)| {
             let failed = |reason| Problem::Failed { program: self.program.to_string(), device, reason };
             event.wait().map_err(|reason| failed(reason).into())
         };

@@ -14,7 +14,7 @@ use crate::compiler::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
-use crate::{CompilerOptions, Program, RuntimeError};
+use crate::{CompilerOptions, Program, RuntimeError, topology};
 
 /// A plugin that was opened, with the devices that it drives. Cheap to clone.
 #[derive(Clone)]
@@ -103,16 +103,28 @@ impl Runtime {
         self.client().addressable_devices()
     }
 
-    /// All devices as a mesh, in the plugin's order. In `text`, such as `data=2,fsdp=-1`, the size of one axis may be
-    /// left to be worked out.
+    /// All devices as a mesh. In `text`, such as `data=2,fsdp=-1`, the size of one axis may be left to be worked out.
+    ///
+    /// Where the devices are one slice of known coordinates, such as a TPU slice, they are in the order of
+    /// [`Mesh::for_topology`]: the last axis, which communicates most, gets the best part of the torus. Elsewhere they
+    /// are in the order of their ids. The order shortens ways, and that is all: a reduce-scatter over an axis that
+    /// covers several dims of a torus stays what the compiler makes of it, unless the program is written over the
+    /// sub-axes, which [`Placement`](shardwright_mesh::Placement) has.
     ///
     /// # Errors
     /// When the text is no mesh, or one of another number of devices than there are.
     pub fn mesh(&self, text: &str) -> Result<Mesh, RuntimeError> {
         let platform = || self.platform().to_owned();
         let wrong = |reason| Problem::Mesh { platform: platform(), reason };
-        let ids: Vec<usize> = self.devices().filter_map(|d| usize::try_from(d.id()).ok()).collect();
+        let mut ids: Vec<usize> = self.devices().filter_map(|d| usize::try_from(d.id()).ok()).collect();
         let shape = AbstractMesh::parse_for(text, ids.len()).map_err(wrong)?;
+        // Devices that make no topology still make a mesh.
+        let topology =
+            self.physical_topology().inspect_err(|error| tracing::debug!(%error, "no topology")).ok();
+        if let Some(mesh) = topology.and_then(|topology| topology::on_torus(&shape, &ids, &topology)) {
+            return Ok(mesh);
+        }
+        ids.sort_unstable();
         Ok(Mesh::new(shape, ids).map_err(wrong)?)
     }
 
@@ -127,7 +139,7 @@ impl Runtime {
         self.device_order(mesh)?;
         let options = CompileOptions {
             num_partitions: mesh.shape().size(),
-            device_assignment: mesh.device_ids().iter().filter_map(|&id| i64::try_from(id).ok()).collect(),
+            device_assignment: mesh.device_ids().filter_map(|id| i64::try_from(id).ok()).collect(),
             ..self.settings.options()
         };
         let text = module.stablehlo_text();
@@ -161,12 +173,12 @@ impl Runtime {
 
     /// The devices of a mesh, in the order of its partitions.
     pub(crate) fn device_order<'r>(&'r self, mesh: &Mesh) -> Result<Vec<&'r Device>, RuntimeError> {
-        let device = |&id: &usize| {
+        let device = |id: usize| {
             let found = i64::try_from(id).ok().and_then(|id| self.client().device(id));
             let missing = || Problem::NoSuchDevice { id, known: self.devices().map(Device::id).collect() };
             found.filter(|d| d.is_addressable()).ok_or_else(|| missing().into())
         };
-        mesh.device_ids().iter().map(device).collect()
+        mesh.device_ids().map(device).collect()
     }
 }
 

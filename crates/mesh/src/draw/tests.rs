@@ -2,7 +2,7 @@ use super::*;
 use expect_test::{Expect, expect};
 
 fn check_mesh(mesh: &str, expect: Expect) {
-    expect.assert_eq(&draw_mesh(&Mesh::iota(AbstractMesh::parse(mesh).unwrap())));
+    expect.assert_eq(&draw_mesh(&Mesh::iota(AbstractMesh::parse(mesh).unwrap()), DrawStyle::Plain));
 }
 
 fn check_sharding(mesh: &str, spec: &str, shape: &[usize], expect: Expect) {
@@ -184,9 +184,25 @@ fn colours_tell_blocks_apart() {
 }
 
 #[test]
+fn devices_of_a_mesh_have_colours_of_their_own() {
+    let mesh = Mesh::iota(AbstractMesh::parse("x=2, y=2").unwrap());
+    let text = draw_mesh(&mesh, DrawStyle::Ansi);
+    expect![[r#"
+        x=2 ↓, y=2 →
+            0   1
+          ┌───┬───┐
+        0 │ESC[38;5;16;48;5;117m 0 ESC[0m│ESC[38;5;16;48;5;222m 1 ESC[0m│
+          ├───┼───┤
+        1 │ESC[38;5;16;48;5;229m 2 ESC[0m│ESC[38;5;16;48;5;159m 3 ESC[0m│
+          └───┴───┘
+    "#]]
+    .assert_eq(&text.replace('\u{1b}', "ESC"));
+}
+
+#[test]
 fn of_many_devices_some_are_drawn() {
     let mesh = Mesh::iota(AbstractMesh::parse("slice=16, data=64, fsdp=4").unwrap());
-    let text = draw_mesh(&mesh);
+    let text = draw_mesh(&mesh, DrawStyle::Plain);
     let lines: Vec<_> = text.lines().collect();
     let ends = [&lines[..9], &lines[63..72], &lines[lines.len() - 4..]].map(|lines| lines.join("\n"));
     expect![[r#"

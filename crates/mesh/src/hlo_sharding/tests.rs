@@ -22,7 +22,10 @@ fn check_read(texts: &[&str], expect: Expect) {
             match sharding {
                 HloSharding::Tiled(tiles) => {
                     let (sizes, subgroups) = (tiles.tiles(), tiles.subgroups());
-                    format!("{{{tiles}}}: {sizes:?} {subgroups:?} {:?}\n", tiles.devices())
+                    format!(
+                        "{{{tiles}}}: {sizes:?} {subgroups:?} {:?}\n",
+                        tiles.devices().collect::<Vec<_>>()
+                    )
                 }
                 other => format!("{other}\n"),
             }
@@ -173,6 +176,12 @@ fn shardings_are_read() {
             "{mesh['x'=2,'y'=2], device_ids=(0,2,1,3), [{'x'}], manual={'y'}}",
             "{mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)), [{'x'}]}",
             "{mesh['x'=2,'y'=2], device_ids=([4]), [{'x'}]}",
+            "{mesh['x'=2,'y'=2], device_ids=(0,1,2,3), [{'x'}]}",
+            "{mesh['x'=2097152,'y'=2097152], [{'x'}]}",
+            "{mesh['x'=1], [{'x'}]}",
+            "{devices=[2]<=[2] metadata={op_name=\"a{\\\"}\" source_line=3}}",
+            "{replicated metadata={{op_name=\"a\"}, {op_name=\"b\"}}}",
+            "{mesh['x'=2], [{'x'}], metadata={op_name=\"a\"}}",
         ],
         expect![[r#"
             {replicated}
@@ -193,8 +202,14 @@ fn shardings_are_read() {
             {mesh['x'=2,'y'=2], [{'y'}, {}]}
             {mesh['x'=2,'y'=8], [{'y':(2)2, 'x', ?}, {?}], replicated={'y':(1)2}, unreduced={'y':(4)2}}
             {mesh['x'=2,'y'=2], device_ids=(0,2,1,3), [{'x'}], manual={'y'}}
-            {mesh['x'=2,'y'=2], device_ids=(0,2,1,3), [{'x'}]}
+            {mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)), [{'x'}]}
             {mesh['x'=2,'y'=2], [{'x'}]}
+            {mesh['x'=2,'y'=2], [{'x'}]}
+            {mesh['x'=2097152,'y'=2097152], [{'x'}]}
+            {mesh['x'=1], [{'x'}]}
+            {devices=[2]<=[2]}: [2] [] [0, 1]
+            {replicated}
+            error: hlo sharding "{mesh['x'=2], [{'x'}], metadata={op_name=\"a\"}}": expected replicated=, unreduced= or manual=, each once at byte 23, found 'm'
         "#]],
     );
 }
@@ -224,7 +239,14 @@ fn bad_shardings_say_where() {
             "{devices=[4294967296,4294967296]<=[4294967296,4294967296]}",
             "{mesh['x'=2]}",
             "{mesh['x'=2], [{'y'}]}",
+            "{mesh['x'=2], [{'0'}]}",
+            "{mesh['x'=2], [{\"x\"}]}",
             "{mesh['x'=2], [{'x'}, {'x'}]}",
+            "{mesh['x'=1], [{'x'}, {'x'}]}",
+            "{mesh['x'=1], [{'x'}], replicated={'x'}}",
+            "{replicated metadata={op_name=\"a}}",
+            "{replicated metadata={}",
+            "{mesh['x'=2,'y'=2097152], device_ids=([2,2097152]T(1,0)), [{'x'}]}",
             "{mesh['x'=4], [{'x':(1)4}], replicated={'x':(2)2}}",
             "{mesh['x'=12], [{'x':(1)2}], replicated={'x':(3)2}}",
             "{mesh['x'=2], [{'x':(3)2}]}",
@@ -243,7 +265,7 @@ fn bad_shardings_say_where() {
             error: hlo sharding "{maximal device=-1}": expected a number at byte 16, found '-'
             error: hlo sharding "{devices=[2,2]}": expected a number at byte 14, found '}'
             error: hlo sharding "{devices=[2,2]<=}": expected '[' at byte 16, found '}'
-            error: T[1] does not name each of the 1 dims before it once
+            error: T(1) does not name each of the 1 dims before it once
             error: the tiles or groups take 4 devices, but 8 are listed or counted
             error: the tiles or groups take 4 devices, but 3 are listed or counted
             error: device 2 is listed twice
@@ -251,16 +273,23 @@ fn bad_shardings_say_where() {
             error: hlo sharding "{devices=[]<=[2] last_tile_dim_replicate}": expected as many sizes as there are subgroups at byte 40, found '}'
             error: hlo sharding "{devices=[2]<=[2] last_tile_dims={many}}": expected replicated, manual or unreduced at byte 34, found 'm'
             error: hlo sharding "…=[2] last_tile_dims={manual, replicated}}": expected as many sizes as there are subgroups at byte 53, found '}'
-            error: the text speaks of more than 1048576 devices
+            error: the text speaks of more than 18446744073709551615 devices
             error: hlo sharding "{mesh['x'=2]}": expected ',' at byte 12, found '}'
             error: axis y is not in mesh x=2
+            error: axis 0 is not in mesh x=2
+            error: hlo sharding "{mesh['x'=2], [{\"x\"}]}": expected the name of an axis at byte 16, found '"'
             error: axis x is used twice, in parts that overlap or do not fit side by side
+            error: axis x is used twice, in parts that overlap or do not fit side by side
+            error: axis x is used twice, in parts that overlap or do not fit side by side
+            error: hlo sharding "{replicated metadata={op_name=\"a}}": expected a closing quote at byte 34, found the end
+            error: hlo sharding "{replicated metadata={}": expected '}' at byte 23, found the end
+            error: the text speaks of more than 1048576 devices
             error: axis x is used twice, in parts that overlap or do not fit side by side
             error: axis x is used twice, in parts that overlap or do not fit side by side
             error: "x":(3)2 is no sub-axis: (m)k needs m at least 1, k at least 2, and an axis size that m·k divides
-            error: device 0 is listed twice
+            error: device id 0 is at mesh position 0 and again at 1
             error: device ids given: 3, but mesh x=2 takes 2
-            error: axis name "<axis>" is not allowed: a name is made of letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'
+            error: axis name "<axis>" is not allowed: a name is made of at most 128 letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'
         "#]],
     );
 }

@@ -49,7 +49,7 @@ impl ShardedArray {
             .entered();
         runtime.counters().add(Tally::Reshard, 1);
         let placing = Placing::new(runtime, mesh, sharding, self.ty())?;
-        if mesh.device_ids() == self.mesh().device_ids()
+        if mesh.device_ids().eq(self.mesh().device_ids())
             && self.can_be_converted(runtime)?
             && let Some((from, to)) = over_one_mesh(self.sharding(), sharding)
             && from != to
@@ -126,7 +126,7 @@ impl ShardedArray {
         to: NamedSharding,
         dtype: DType,
     ) -> Result<Vec<Buffer>, RuntimeError> {
-        let device_ids = self.mesh().device_ids().to_vec();
+        let device_ids = self.mesh().device_ids().collect();
         let mesh =
             Mesh::new(from.mesh().clone(), device_ids).expect("another arrangement of the same devices");
         let conversion = Conversion { ty: self.ty().clone(), mesh, from, to, dtype };

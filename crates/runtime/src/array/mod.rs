@@ -46,10 +46,10 @@ impl ShardedType {
     /// What tells it from `other`, in a few words: devices are listed where those of `other` are different.
     pub(crate) fn describe(&self, other: &ShardedType) -> String {
         let ShardedType { ty, mesh, sharding } = self;
-        if mesh.device_ids() == other.mesh.device_ids() {
+        if mesh.device_ids().eq(other.mesh.device_ids()) {
             return format!("{ty} {sharding}");
         }
-        format!("{ty} {sharding}, devices {:?}", mesh.device_ids())
+        format!("{ty} {sharding}, devices {:?}", mesh.device_ids().collect::<Vec<_>>())
     }
 }
 

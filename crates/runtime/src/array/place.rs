@@ -43,8 +43,8 @@ impl ShardedArray {
         local: &HostArray,
     ) -> Result<ShardedArray, RuntimeError> {
         let is_local = |id: usize| runtime.devices().any(|device| usize::try_from(device.id()) == Ok(id));
-        let ids = mesh.device_ids().iter().enumerate();
-        let partitions = ids.filter(|&(_, &id)| is_local(id)).map(|(partition, _)| partition);
+        let ids = mesh.device_ids().enumerate();
+        let partitions = ids.filter(|&(_, id)| is_local(id)).map(|(partition, _)| partition);
         let part = LocalPart::new(sharding, ty, partitions)?;
         ShardedArray::from_fn(runtime, mesh, sharding, ty, |ranges| part.block(local, ranges))
     }

@@ -48,6 +48,8 @@ use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
 use crate::{CompilerOptions, Program, RuntimeError};
 
+pub(crate) use physical::on_torus;
+
 pub use memory::OutOfMemory;
 pub use name::{Generation, TopologyName, TopologyNameError};
 pub use program::AotProgram;
@@ -173,7 +175,12 @@ impl Topology {
     pub fn compile_text(&self, stablehlo: &str, mesh: &Mesh) -> Result<AotProgram, RuntimeError> {
         let options = CompileOptions {
             num_partitions: mesh.shape().size(),
-            device_assignment: mesh.device_ids().iter().filter_map(|&id| i64::try_from(id).ok()).collect(),
+            // A mesh may have more devices than memory holds; one more than there are is enough to be refused.
+            device_assignment: mesh
+                .device_ids()
+                .take(self.described.devices().len() + 1)
+                .filter_map(|id| i64::try_from(id).ok())
+                .collect(),
             // With the wrong partitioner the TPU compiler aborts.
             use_shardy_partitioner: stablehlo.contains("sdy.") || !stablehlo.contains("mhlo.sharding"),
             ..self.settings.options()

@@ -69,14 +69,16 @@ pub enum TopologyNameError {
     /// There is one number in place of a shape, and several shapes have as many chips.
     #[error(
         "topology {given:?} has a number in place of a shape, and what a number counts differs; \
-         write {}",
-        shapes(*generation, candidates)
+         {}",
+        shapes(*generation, *chips, candidates)
     )]
     Count {
         /// The text.
         given: String,
         /// The generation.
         generation: Generation,
+        /// The chips that the number most likely means.
+        chips: u32,
         /// Shapes of that many chips.
         candidates: Vec<TopologyName>,
     },
@@ -126,9 +128,15 @@ impl Generation {
         }
     }
 
-    /// How many chips a dim of a two-dimensional torus has where it closes to a ring.
-    fn full_dim(self) -> u32 {
-        if self == Generation::V3 { 32 } else { 16 }
+    /// The chips of a whole pod, the longest dim last. No slice is larger.
+    fn pod(self) -> [u32; 3] {
+        match self {
+            Generation::V2 | Generation::V5e | Generation::V6e => [1, 16, 16],
+            Generation::V3 => [1, 32, 32],
+            Generation::V4 => [16, 16, 16],
+            Generation::V5p => [16, 20, 28],
+            Generation::Tpu7x => [16, 24, 24],
+        }
     }
 
     /// The configuration in which the chips are run, where it is not the plugin's default: the two cores of a v4
@@ -137,10 +145,9 @@ impl Generation {
         (self == Generation::V4).then_some("megacore")
     }
 
-    /// The generation that is written like this.
+    /// The generation that is written like this, in lower case.
     fn read(text: &str) -> Option<Generation> {
-        let text = text.to_lowercase();
-        let short = text.strip_prefix("tpu").map_or(text.as_str(), str::trim_start);
+        let short = text.strip_prefix("tpu").map_or(text, str::trim_start);
         let is_spelled = |generation: &Generation| {
             let spellings = generation.spellings();
             spellings.contains(&short) || spellings.contains(&text.trim())
@@ -150,10 +157,9 @@ impl Generation {
 
     /// The generation most like what was written, unless none is like it.
     fn nearest(text: &str) -> Option<Generation> {
-        let text = text.to_lowercase();
         let likeness = |generation: &Generation| {
             let spellings = generation.spellings().iter().map(|spelling| spelling.replace(' ', ""));
-            spellings.map(|spelling| strsim::jaro_winkler(&text, &spelling)).fold(0.0, f64::max)
+            spellings.map(|spelling| strsim::jaro_winkler(text, &spelling)).fold(0.0, f64::max)
         };
         let all = Generation::ALL.into_iter().filter(|generation| likeness(generation) > 0.8);
         all.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
@@ -188,12 +194,12 @@ impl TopologyName {
     /// wired together.
     pub fn wrap(&self) -> [bool; 3] {
         match self.generation.torus_dims() {
-            2 => self.layout.map(|size| size == self.generation.full_dim()),
+            2 => self.layout.map(|size| size == self.generation.pod()[2]),
             _ => [self.twisted || self.layout.iter().all(|size| size.is_multiple_of(4)); 3],
         }
     }
 
-    /// The shapes of this many chips that slices have, the most compact ones first.
+    /// The shapes of this many chips that slices have, the most compact ones first. None has more than a pod.
     fn of_chips(generation: Generation, chips: u32) -> Vec<TopologyName> {
         let is_size = |size: &u32| (*size <= 2 || size.is_multiple_of(4)) && chips.is_multiple_of(*size);
         let sizes: Vec<u32> = (1..=chips.min(1 << 12)).filter(is_size).collect();
@@ -209,6 +215,11 @@ impl TopologyName {
                 }
             }
         }
+        layouts.retain(|layout| {
+            let mut sorted = *layout;
+            sorted.sort_unstable();
+            sorted.iter().zip(generation.pod()).all(|(size, most)| *size <= most)
+        });
         layouts.sort_by_key(|layout| layout.iter().sum::<u32>());
         // A row of chips only where nothing wider has as many, and likewise what is not made of cubes.
         for is_better in [(|size| size > 1) as fn(u32) -> bool, |size| size.is_multiple_of(4)] {
@@ -226,7 +237,8 @@ impl FromStr for TopologyName {
 
     fn from_str(text: &str) -> Result<Self, TopologyNameError> {
         let given = || text.to_owned();
-        let (named, twist) = split_twist(text.trim());
+        let lower_case = text.to_lowercase();
+        let (named, twist) = split_twist(lower_case.trim());
         let parts = named.split_once([':', '=']).or_else(|| named.rsplit_once(['_', '-']));
         // A generation alone lacks its shape.
         let parts = parts.or_else(|| Generation::read(named).map(|_| (named, "")));
@@ -238,9 +250,10 @@ impl FromStr for TopologyName {
             let generation = generation.to_owned();
             return Err(TopologyNameError::UnknownGeneration { given: given(), generation, nearest });
         };
-        if let Ok(count) = layout.parse::<u32>() {
-            let candidates = TopologyName::of_chips(generation, chips_of(generation, named, count));
-            return Err(TopologyNameError::Count { given: given(), generation, candidates });
+        if let Some(count) = number(layout) {
+            let chips = chips_of(generation, named, count);
+            let candidates = TopologyName::of_chips(generation, chips);
+            return Err(TopologyNameError::Count { given: given(), generation, chips, candidates });
         }
         let twisted = twist && generation.torus_dims() == 3;
         match read_layout(layout) {
@@ -269,9 +282,15 @@ fn chips_of(generation: Generation, named: &str, count: u32) -> u32 {
     }
 }
 
+/// A number without a sign.
+fn number(text: &str) -> Option<u32> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok())?
+}
+
 /// Two or three positive sizes.
 fn read_layout(text: &str) -> Option<[u32; 3]> {
-    let size = |text: &str| text.parse().ok().filter(|size: &u32| *size > 0);
+    let size = |text| number(text).filter(|size| *size > 0);
     let sizes: Vec<u32> = text.split('x').map(size).collect::<Option<_>>()?;
     match sizes[..] {
         [x, y] => Some([x, y, 1]),
@@ -301,12 +320,17 @@ fn did_you_mean(nearest: Option<Generation>) -> String {
     nearest.map(|generation| format!(": did you mean {generation}?")).unwrap_or_default()
 }
 
-fn shapes(generation: Generation, candidates: &[TopologyName]) -> String {
+/// What to write instead of a number of chips.
+fn shapes(generation: Generation, chips: u32, candidates: &[TopologyName]) -> String {
+    let pod: u32 = generation.pod().iter().product();
+    if chips > pod {
+        return format!("{chips} chips are more than a pod of {generation} has, which is {pod}");
+    }
     if candidates.is_empty() {
-        return generation.expected().to_owned();
+        return format!("write {}", generation.expected());
     }
     let shapes: Vec<_> = candidates.iter().map(|name| format!("{name} ({} chips)", name.chips())).collect();
-    format!("a shape, such as {}", shapes.join(", "))
+    format!("write a shape, such as {}", shapes.join(", "))
 }
 
 #[cfg(test)]
@@ -338,6 +362,8 @@ mod tests {
                 "tpu v4:4x4x8_twisted",
                 "v4:4x4x8_untwisted",
                 "v6e-16x8",
+                "V4:4X4X8_TWISTED",
+                "Tpu V5 Lite_4X8",
             ],
             expect![[r#"
                 v5e:4x4: v5e:4x4, 16 chips, wrap [0, 0, 0]
@@ -350,6 +376,8 @@ mod tests {
                 tpu v4:4x4x8_twisted: v4:4x4x8_twisted, 128 chips, wrap [1, 1, 1]
                 v4:4x4x8_untwisted: v4:4x4x8, 128 chips, wrap [1, 1, 1]
                 v6e-16x8: v6e:16x8, 128 chips, wrap [1, 0, 0]
+                V4:4X4X8_TWISTED: v4:4x4x8_twisted, 128 chips, wrap [1, 1, 1]
+                Tpu V5 Lite_4X8: v5e:4x8, 32 chips, wrap [0, 0, 0]
             "#]],
         );
     }
@@ -370,6 +398,10 @@ mod tests {
                 "v5p-2048",
                 "v4:7",
                 "v2-0",
+                "v5e-512",
+                "v5e-256",
+                "v4-4096",
+                "v7x:4294967295",
             ],
             expect![[r#"
                 topology "" names no generation of chip, expected one of v2, v3, v4, v5e, v5p, v6e, tpu7x and a shape, such as v5e:4x4
@@ -377,13 +409,17 @@ mod tests {
                 topology "v5e": "" is no shape of v5e: expected the chips along x and y, each at least 1, such as 4x4
                 topology "v9z:2x2": unknown generation "v9z"; known are v2, v3, v4, v5e, v5p, v6e, tpu7x
                 topology "v5litepod-8" has a number in place of a shape, and what a number counts differs; write a shape, such as v5e:2x4 (8 chips)
-                topology "v7x-2048" has a number in place of a shape, and what a number counts differs; write a shape, such as tpu7x:8x8x16 (1024 chips), tpu7x:4x16x16 (1024 chips), tpu7x:4x8x32 (1024 chips), tpu7x:4x4x64 (1024 chips)
+                topology "v7x-2048" has a number in place of a shape, and what a number counts differs; write a shape, such as tpu7x:8x8x16 (1024 chips), tpu7x:4x16x16 (1024 chips)
                 topology "v6p:2x2": unknown generation "v6p": did you mean v6e?; known are v2, v3, v4, v5e, v5p, v6e, tpu7x
                 topology "v5e-8" has a number in place of a shape, and what a number counts differs; write a shape, such as v5e:2x4 (8 chips)
                 topology "v5e:16" has a number in place of a shape, and what a number counts differs; write a shape, such as v5e:4x4 (16 chips)
-                topology "v5p-2048" has a number in place of a shape, and what a number counts differs; write a shape, such as v5p:8x8x16 (1024 chips), v5p:4x16x16 (1024 chips), v5p:4x8x32 (1024 chips), v5p:4x4x64 (1024 chips)
+                topology "v5p-2048" has a number in place of a shape, and what a number counts differs; write a shape, such as v5p:8x8x16 (1024 chips), v5p:4x16x16 (1024 chips)
                 topology "v4:7" has a number in place of a shape, and what a number counts differs; write the chips along x, y and z, each at least 1, such as 4x4x4
                 topology "v2-0" has a number in place of a shape, and what a number counts differs; write the chips along x and y, each at least 1, such as 4x4
+                topology "v5e-512" has a number in place of a shape, and what a number counts differs; 512 chips are more than a pod of v5e has, which is 256
+                topology "v5e-256" has a number in place of a shape, and what a number counts differs; write a shape, such as v5e:16x16 (256 chips)
+                topology "v4-4096" has a number in place of a shape, and what a number counts differs; write a shape, such as v4:8x16x16 (2048 chips)
+                topology "v7x:4294967295" has a number in place of a shape, and what a number counts differs; 4294967295 chips are more than a pod of tpu7x has, which is 9216
             "#]],
         );
         check(
@@ -396,6 +432,8 @@ mod tests {
                 "v5e:4x4_twisted",
                 "v5p:4x4294967296x1",
                 "v5e:2x-2",
+                "v5e:+4x4",
+                "v5e-+16",
                 "v5e:4x4 ",
             ],
             expect![[r#"
@@ -407,6 +445,8 @@ mod tests {
                 topology "v5e:4x4_twisted": "4x4" is no shape of v5e: expected the chips along x and y, each at least 1, such as 4x4
                 topology "v5p:4x4294967296x1": "4x4294967296x1" is no shape of v5p: expected the chips along x, y and z, each at least 1, such as 4x4x4
                 topology "v5e:2x-2": "2x-2" is no shape of v5e: expected the chips along x and y, each at least 1, such as 4x4
+                topology "v5e:+4x4": "+4x4" is no shape of v5e: expected the chips along x and y, each at least 1, such as 4x4
+                topology "v5e-+16": "+16" is no shape of v5e: expected the chips along x and y, each at least 1, such as 4x4
                 v5e:4x4 : v5e:4x4, 16 chips, wrap [0, 0, 0]
             "#]],
         );

@@ -42,9 +42,9 @@ impl AotProgram {
     /// number to hold against [`Topology::memory_per_device`](super::Topology::memory_per_device).
     ///
     /// # Errors
-    /// When the plugin does not tell.
+    /// When the plugin does not tell, or tells a negative number.
     pub fn bytes_per_device(&self) -> Result<u64, RuntimeError> {
-        Ok(u64::try_from(self.memory_stats()?.peak_memory).unwrap_or(0))
+        Ok(checked_peak(self.memory_stats()?.peak_memory)?)
     }
 
     /// What the compiler thinks the program costs, under its own names. Its `flops` count the body of a loop once,
@@ -57,8 +57,27 @@ impl AotProgram {
     }
 }
 
+/// A peak as a number of bytes.
+fn checked_peak(peak: i64) -> Result<u64, Problem> {
+    u64::try_from(peak).map_err(|_| Problem::PeakMemory { peak })
+}
+
 impl fmt::Debug for AotProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AotProgram({})", self.executable.name().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_peak_is_not_taken_for_nothing() {
+        assert_eq!(checked_peak(7).unwrap(), 7);
+        assert_eq!(
+            checked_peak(-1).unwrap_err().to_string(),
+            "the plugin says that the program needs -1 bytes of memory, and no such number is below 0"
+        );
     }
 }
