@@ -35,6 +35,7 @@ pub mod compiled;
 mod infer;
 mod module;
 mod op;
+mod op_sharding;
 mod print;
 mod verify;
 
@@ -45,5 +46,6 @@ pub use module::{
 pub use op::{
     Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, Role, ScatterDims, SliceBounds, Unary,
 };
+pub use op_sharding::{OpShardingError, read_op_sharding};
 pub use print::{Shardings, print};
 pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};

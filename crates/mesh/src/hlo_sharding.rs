@@ -135,6 +135,34 @@ impl TileSharding {
         Ok(Self { tiles, subgroups, order })
     }
 
+    /// A sharding whose devices are an array of these sizes that counts from 0, transposed, and read row-major: what
+    /// `devices=[…]<=[2,4]T(1,0)` says. `subgroups` are outermost first.
+    ///
+    /// # Errors
+    ///
+    /// The permutation is none, or there are more or fewer devices than tiles and subgroups have.
+    pub fn of_counted(
+        tiles: Vec<usize>,
+        subgroups: Vec<(Subgroup, usize)>,
+        sizes: &[usize],
+        permutation: &[usize],
+    ) -> Result<Self, TextError> {
+        Self::new(tiles, subgroups, DeviceOrder::checked_iota(sizes, permutation)?)
+    }
+
+    /// A sharding whose devices are these, those of the first tile first.
+    ///
+    /// # Errors
+    ///
+    /// A device comes twice, or there are more or fewer than tiles and subgroups have.
+    pub fn of_devices(
+        tiles: Vec<usize>,
+        subgroups: Vec<(Subgroup, usize)>,
+        devices: Vec<usize>,
+    ) -> Result<Self, TextError> {
+        Self::new(tiles, subgroups, DeviceOrder::list(devices)?)
+    }
+
     /// Into how many tiles each dim of the array is cut.
     pub fn tiles(&self) -> &[usize] {
         &self.tiles

@@ -309,6 +309,16 @@ functions! {
         let buffers = registry::owned::<Buffer, _>(client);
         let here = buffers.iter().filter(|buffer| buffer.device.0 == args.device && buffer.state().is_some());
         args.bytes_in_use = here.map(|buffer| Ok(buffer.ty.size()? as i64)).sum::<Result<_, Failure>>()?;
+        // Numbers that tell the fields apart; the peak of the pool is one that is not reported.
+        (args.peak_bytes_in_use, args.peak_bytes_in_use_is_set) = (2, true);
+        (args.num_allocs, args.num_allocs_is_set) = (3, true);
+        (args.largest_alloc_size, args.largest_alloc_size_is_set) = (4, true);
+        (args.bytes_limit, args.bytes_limit_is_set) = (5, true);
+        (args.bytes_reserved, args.bytes_reserved_is_set) = (6, true);
+        (args.peak_bytes_reserved, args.peak_bytes_reserved_is_set) = (7, true);
+        (args.bytes_reservable_limit, args.bytes_reservable_limit_is_set) = (8, true);
+        (args.largest_free_block_bytes, args.largest_free_block_bytes_is_set) = (9, true);
+        (args.pool_bytes, args.pool_bytes_is_set) = (10, true);
         Ok(())
     }
 }

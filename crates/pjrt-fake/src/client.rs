@@ -8,9 +8,9 @@ use crate::call::{functions, list};
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::registry::{self, Object, Shared};
-use crate::store;
 use crate::topology::{self, PLATFORM, Topology};
-use crate::work::When;
+use crate::work::{self, When};
+use crate::{session, store};
 
 pub(crate) struct Client {
     pub(crate) when: When,
@@ -20,6 +20,7 @@ pub(crate) struct Client {
     pub(crate) addressable: usize,
     memories: Shared<Vec<*mut sys::PJRT_Memory>>,
     topology: Shared<*mut sys::PJRT_TopologyDescription>,
+    later: Option<store::Later>,
 }
 
 pub(crate) struct Device {
@@ -53,7 +54,11 @@ impl Object for Memory {
 /// The kinds of memory that each device has; the first is its own.
 pub(crate) const MEMORIES: [&str; 2] = ["device", "pinned_host"];
 
-fn create(options: &Options, platform_version: String) -> Result<*mut sys::PJRT_Client, Failure> {
+fn create(
+    options: &Options,
+    platform_version: String,
+    later: Option<store::Later>,
+) -> Result<*mut sys::PJRT_Client, Failure> {
     let client = registry::reserve::<Client>();
     let addressable = options.addressable.unwrap_or(options.devices).clamp(0, options.devices.max(0));
     let topology = topology::create(client, options.devices, addressable, options.process_index)?;
@@ -84,6 +89,7 @@ fn create(options: &Options, platform_version: String) -> Result<*mut sys::PJRT_
         addressable: addressable as usize,
         memories: Shared(memories),
         topology: Shared(topology),
+        later,
     };
     registry::put(client, std::ptr::null::<()>(), value);
     Ok(client)
@@ -97,12 +103,21 @@ functions! {
             return Err(Failure::new(code, "told to fail"));
         }
         let got = store::call(args, &options)?;
-        args.client = create(&options, got)?;
+        let later = store::later(args, &options);
+        args.client = create(&options, got, later)?;
         Ok(())
     }
 
     fn PJRT_Client_Destroy(args: PJRT_Client_Destroy_Args) {
         let client = registry::get::<Client>(args.client)?;
+        if work::is_own_thread() {
+            let message = "a client destroyed on the plugin's own thread, which it would wait for";
+            session::violation(message.to_owned());
+            return Err(Failure::internal(message));
+        }
+        if let Some(later) = &client.later {
+            later.end();
+        }
         topology::destroy(client.topology.0)?;
         for &memory in &client.memories.0 {
             registry::remove::<Memory>(memory)?;
@@ -175,7 +190,7 @@ functions! {
     fn PJRT_Device_DefaultMemory(args: PJRT_Device_DefaultMemory_Args) {
         let device = registry::get::<Device>(args.device)?;
         let own = device.memories.0.first();
-        args.memory = *own.ok_or_else(|| Failure::unimplemented("another process has the device"))?;
+        args.memory = *own.ok_or_else(|| Failure::internal("another process has the device"))?;
         Ok(())
     }
 

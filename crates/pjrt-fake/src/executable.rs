@@ -29,6 +29,28 @@ pub(crate) struct Compiled {
     output_memory_sizes: Vec<usize>,
     module: Vec<u8>,
     costs: Shared<[sys::PJRT_NamedValue; 1]>,
+    parameter_shardings: Shardings,
+    output_shardings: Shardings,
+}
+
+/// Serialized shardings, and the lists by which they are told.
+struct Shardings {
+    _blobs: Vec<Vec<u8>>,
+    places: Shared<Vec<*const c_char>>,
+    sizes: Vec<usize>,
+}
+
+impl Shardings {
+    fn new(types: &[Type], num_partitions: usize) -> Shardings {
+        let blobs: Vec<_> = types.iter().map(|ty| proto::sharding(ty.dims.len(), num_partitions)).collect();
+        let places = Shared(blobs.iter().map(|blob| blob.as_ptr().cast()).collect());
+        Shardings { places, sizes: blobs.iter().map(Vec::len).collect(), _blobs: blobs }
+    }
+
+    fn tell(&self, args: &mut sys::PJRT_Shardings_Executable_Args) {
+        args.num_shardings = self.sizes.len();
+        (args.shardings, args.sharding_sizes) = (self.places.0.as_ptr(), self.sizes.as_ptr());
+    }
 }
 
 impl Compiled {
@@ -44,6 +66,8 @@ impl Compiled {
             ..Struct::new()
         };
         Compiled {
+            parameter_shardings: Shardings::new(&program.parameters, options.num_partitions),
+            output_shardings: Shardings::new(&program.outputs, options.num_partitions),
             options,
             output_elements: outputs.iter().map(|ty| ty.element).collect(),
             output_dims: outputs.iter().flat_map(|ty| ty.dims.iter().copied()).collect(),
@@ -99,12 +123,8 @@ fn load(
 ) -> Result<*mut sys::PJRT_LoadedExecutable, Failure> {
     let client = registry::get::<Client>(handle)?;
     let options = &compiled.options;
-    let ids = match options.devices.as_slice() {
-        [] => (0..options.n_devices() as i64).collect(),
-        ids => ids.to_vec(),
-    };
     let mut devices = Vec::new();
-    for id in ids {
+    for id in options.device_ids() {
         // Ids are places in the list, of which the first ones are this process's.
         let place = usize::try_from(id).unwrap_or(usize::MAX);
         let device = client.devices.0.get(place);
@@ -134,12 +154,42 @@ unsafe extern "C" fn free_serialized(serialized: *mut sys::PJRT_SerializedExecut
     drop(unsafe { Box::from_raw(serialized.cast::<String>()) });
 }
 
+unsafe extern "C" fn free_assignment(serialized: *mut sys::PJRT_DeviceAssignmentSerialized) {
+    // SAFETY: it comes from `Box::into_raw` below, and the caller frees it once.
+    drop(unsafe { Box::from_raw(serialized.cast::<Vec<u8>>()) });
+}
+
 fn sizes(types: &[Type]) -> Result<i64, Failure> {
     types.iter().map(|ty| Ok(ty.size()? as i64)).sum()
 }
 
 fn compiled(handle: *const sys::PJRT_Executable) -> Result<Arc<Compiled>, Failure> {
     Ok(Arc::clone(&registry::get::<Executable>(handle)?.0))
+}
+
+/// The Shardings extension, which hangs on every table.
+pub(crate) fn shardings_extension() -> sys::PJRT_Shardings_Extension {
+    unsafe extern "C" fn parameters(args: *mut sys::PJRT_Shardings_Executable_Args) -> *mut sys::PJRT_Error {
+        // SAFETY: the caller passes a live struct.
+        let args = unsafe { &mut *args };
+        let told = compiled(args.executable).map(|compiled| compiled.parameter_shardings.tell(args));
+        told.map_or_else(Failure::into_raw, |()| ptr::null_mut())
+    }
+    unsafe extern "C" fn outputs(args: *mut sys::PJRT_Shardings_Executable_Args) -> *mut sys::PJRT_Error {
+        // SAFETY: the caller passes a live struct.
+        let args = unsafe { &mut *args };
+        let told = compiled(args.executable).map(|compiled| compiled.output_shardings.tell(args));
+        told.map_or_else(Failure::into_raw, |()| ptr::null_mut())
+    }
+    sys::PJRT_Shardings_Extension {
+        base: sys::PJRT_Extension_Base {
+            struct_size: size_of::<sys::PJRT_Shardings_Extension>(),
+            type_: 19,
+            next: ptr::null_mut(),
+        },
+        PJRT_Shardings_PJRT_Executable_ParameterShardings: Some(parameters),
+        PJRT_Shardings_PJRT_Executable_OutputShardings: Some(outputs),
+    }
 }
 
 functions! {
@@ -188,6 +238,16 @@ functions! {
         let loaded = registry::get::<Loaded>(args.executable)?;
         (args.addressable_devices, args.num_addressable_devices) =
             (loaded.devices.0.as_ptr(), loaded.devices.0.len());
+        Ok(())
+    }
+
+    fn PJRT_LoadedExecutable_GetDeviceAssignment(args: PJRT_LoadedExecutable_GetDeviceAssignment_Args) {
+        let loaded = registry::get::<Loaded>(args.executable)?;
+        let options = &loaded.compiled.options;
+        let bytes = Box::new(proto::assignment(&options.device_ids(), options.num_partitions));
+        (args.serialized_bytes, args.serialized_bytes_size) = (bytes.as_ptr().cast(), bytes.len());
+        args.serialized_device_assignment = Box::into_raw(bytes).cast();
+        args.serialized_device_assignment_deleter = Some(free_assignment);
         Ok(())
     }
 

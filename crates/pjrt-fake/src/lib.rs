@@ -25,6 +25,7 @@
 //! | `events` | `now`, `thread`, `late` | when work is done: before the call comes back, soon by another thread, or by that thread once something waits for an event or [`Session::release`] is called |
 //! | `fail` | integer | the client is not created; the number is the status code |
 //! | `put` | `key=value` | calls the put callback of the key-value store |
+//! | `put_later` | `key=value` | calls it once more when the client is there, when work is done as `events` says |
 //! | `get` | key | calls its get callback; the platform's version is then what it gave |
 //! | `try_get` | key | the same with its try-get callback |
 //! | `timeout_ms` | integer | how long the get callback may wait; 1000 unless given |
@@ -50,6 +51,9 @@
 //! | `segfault` | the compiler touches memory that is not there |
 //! | `hang` | the compiler never comes back |
 //! | `allocate 1000000` | the compiler needs so many bytes, and then it is `nothing` |
+//!
+//! Programs are not cut. Of one that is compiled for several partitions, the Shardings extension says that the first dim
+//! of each array is, one tile for each.
 #![expect(unsafe_code, reason = "this crate is the other side of a C interface")]
 
 mod buffer;

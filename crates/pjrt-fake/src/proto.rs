@@ -17,6 +17,14 @@ impl CompileOptions {
         self.num_replicas.saturating_mul(self.num_partitions)
     }
 
+    /// Ids of the devices, the first ones unless the options say otherwise.
+    pub(crate) fn device_ids(&self) -> Vec<i64> {
+        match self.devices.as_slice() {
+            [] => (0..self.n_devices() as i64).collect(),
+            ids => ids.to_vec(),
+        }
+    }
+
     pub(crate) fn read(bytes: &[u8]) -> Result<CompileOptions, Failure> {
         let mut options = CompileOptions::default();
         let mut partitions: Vec<Vec<i64>> = Vec::new();
@@ -117,6 +125,36 @@ pub(crate) fn module(parameters: &[Type]) -> Vec<u8> {
     let mut module = Vec::new();
     put_bytes(&mut module, 4, &signature);
     module
+}
+
+/// A `DeviceAssignmentProto` of these devices, those of the first replica first.
+pub(crate) fn assignment(ids: &[i64], num_partitions: usize) -> Vec<u8> {
+    let mut assignment = Vec::new();
+    for partition in 0..num_partitions {
+        let (mut list, mut of_partition) = (Vec::new(), Vec::new());
+        let replicas = ids.iter().skip(partition).step_by(num_partitions);
+        replicas.for_each(|&id| put_varint(&mut list, id as u64));
+        put_bytes(&mut of_partition, 1, &list);
+        put_bytes(&mut assignment, 3, &of_partition);
+    }
+    assignment
+}
+
+/// An `OpSharding` that cuts the first of `rank` dims into a tile for each partition.
+pub(crate) fn sharding(rank: usize, num_partitions: usize) -> Vec<u8> {
+    if rank == 0 || num_partitions == 1 {
+        // Replicated.
+        return Vec::new();
+    }
+    let (mut tiles, mut iota) = (Vec::new(), Vec::new());
+    put_varint(&mut tiles, num_partitions as u64);
+    tiles.resize(tiles.len() + rank - 1, 1);
+    put_varint(&mut iota, num_partitions as u64);
+    let mut sharding = vec![1 << 3, 3];
+    put_bytes(&mut sharding, 3, &tiles);
+    put_bytes(&mut sharding, 9, &iota);
+    put_bytes(&mut sharding, 10, &[0]);
+    sharding
 }
 
 fn put_bytes(message: &mut Vec<u8>, number: u8, bytes: &[u8]) {

@@ -138,6 +138,9 @@ fn table() -> sys::PJRT_Api {
         minor_version: sys::PJRT_API_MINOR as i32,
         ..Struct::new()
     };
+    static SHARDINGS: LazyLock<Shared<Box<sys::PJRT_Shardings_Extension>>> =
+        LazyLock::new(|| Shared(Box::new(executable::shardings_extension())));
+    table.extension_start = (&raw const *SHARDINGS.0).cast_mut().cast();
     table.PJRT_Error_Destroy = Some(failure::error_destroy);
     table.PJRT_Error_Message = Some(failure::error_message);
     let modules = [

@@ -80,6 +80,13 @@ pub(crate) fn destroy(topology: *mut sys::PJRT_TopologyDescription) -> Result<()
     registry::remove::<Topology>(topology).map(drop)
 }
 
+/// The topology that is called, and serialized as, `fake:` and a number of devices.
+fn by_name(name: &str) -> Result<*mut sys::PJRT_TopologyDescription, Failure> {
+    let devices = name.strip_prefix("fake:").and_then(|devices| devices.parse().ok());
+    let devices = devices.ok_or_else(|| Failure::invalid(format!("no topology {name:?}; try fake:8")))?;
+    create(ptr::null::<()>(), devices, devices, 0)
+}
+
 fn description(handle: *mut sys::PJRT_DeviceDescription) -> Result<Arc<Description>, Failure> {
     registry::get::<Description>(handle)
 }
@@ -93,9 +100,13 @@ functions! {
     fn PJRT_TopologyDescription_Create(args: PJRT_TopologyDescription_Create_Args) {
         // SAFETY: the caller passes a text of this size.
         let name = unsafe { text(args.topology_name, args.topology_name_size) };
-        let devices = name.strip_prefix("fake:").and_then(|devices| devices.parse().ok());
-        let devices = devices.ok_or_else(|| Failure::invalid(format!("no topology {name:?}; try fake:8")))?;
-        args.topology = create(ptr::null::<()>(), devices, devices, 0)?;
+        args.topology = by_name(&name)?;
+        Ok(())
+    }
+
+    fn PJRT_TopologyDescription_Deserialize(args: PJRT_TopologyDescription_Deserialize_Args) {
+        // SAFETY: the caller passes bytes of this size.
+        args.topology = by_name(&unsafe { text(args.serialized_topology, args.serialized_topology_size) })?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The thread that does the work, and when it does.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -52,7 +53,18 @@ pub(crate) fn submit(when: When, job: impl FnOnce() + Send + 'static) {
     CHANGED.notify_all();
 }
 
+thread_local! {
+    /// Whether this is the thread that does the work.
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller is the plugin's own thread.
+pub(crate) fn is_own_thread() -> bool {
+    IS_OWN.get()
+}
+
 fn run() {
+    IS_OWN.set(true);
     while let Some(job) = next() {
         job();
     }

@@ -20,13 +20,15 @@ pub struct Buffer {
     // An executable shares the types of its outputs with them.
     ty: Arc<TensorType>,
     device: usize,
+    is_offloaded: bool,
     // Behind the handle: a buffer is destroyed before its client.
     client: Client,
 }
 
 /// A copy from a device that is under way.
 ///
-/// It owns the memory that is written to; dropping it waits until that has ended.
+/// It owns the memory that is written to; dropping it waits until that has ended. Where waiting fails, the memory goes
+/// when the copy has ended.
 pub struct PendingHostCopy {
     host: Option<HostArray>,
     event: Event,
@@ -37,19 +39,26 @@ pub struct PendingHostCopy {
 }
 
 impl Buffer {
-    /// The buffer behind `handle`, which is on the client's device at `device`.
+    /// The buffer behind `handle`, which is on the client's device at `device`, and `is_offloaded` where it is known to
+    /// lie in another memory than the default one.
     pub(crate) fn new(
         handle: Handle<sys::PJRT_Buffer>,
         ty: Arc<TensorType>,
-        device: usize,
+        (device, is_offloaded): (usize, bool),
         client: Client,
     ) -> Buffer {
-        Buffer { handle, ty, device, client }
+        Buffer { handle, ty, device, is_offloaded, client }
     }
 
     /// Becomes another buffer of the same device, and gives up what it was.
-    pub(crate) fn refill(&mut self, handle: Handle<sys::PJRT_Buffer>, ty: &Arc<TensorType>) {
+    pub(crate) fn refill(
+        &mut self,
+        handle: Handle<sys::PJRT_Buffer>,
+        ty: &Arc<TensorType>,
+        is_offloaded: bool,
+    ) {
         self.handle = handle;
+        self.is_offloaded = is_offloaded;
         if !Arc::ptr_eq(&self.ty, ty) {
             self.ty = Arc::clone(ty);
         }
@@ -69,13 +78,27 @@ impl Buffer {
         &self.client.devices()[self.device]
     }
 
-    /// The memory that the buffer lies in, where the plugin knows memories.
+    /// The memory that the buffer lies in; `None` where the plugin knows no memories.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::BrokenContract`] when the plugin gives a memory that it has not listed for the buffer's device.
     pub fn memory(&self) -> Result<Option<&Memory>, Error> {
+        const FUNCTION: &str = sys::PJRT_Buffer_Memory_Args::FUNCTION;
         let args = sys::PJRT_Buffer_Memory_Args { buffer: self.handle.raw(), ..Struct::new() };
         // SAFETY: the buffer is alive.
-        let args = if_implemented(unsafe { self.handle.api().call(args) })?;
-        let of_device = self.device().memories();
-        Ok(args.and_then(|args| of_device.iter().find(|memory| memory.raw() == args.memory)))
+        let Some(args) = if_implemented(unsafe { self.handle.api().call(args) })? else { return Ok(None) };
+        let found = self.device().memories().iter().find(|memory| memory.raw() == args.memory);
+        let unknown = || {
+            let message = format!("gave a memory that {} does not list", self.device());
+            Error::new(ErrorKind::BrokenContract, FUNCTION, message)
+        };
+        found.ok_or_else(unknown).map(Some)
+    }
+
+    /// Whether the buffer is known to lie in another memory than its device's default one.
+    pub(crate) fn is_offloaded(&self) -> bool {
+        self.is_offloaded
     }
 
     /// The client that the buffer belongs to.
@@ -135,8 +158,8 @@ impl Buffer {
         let _timer = self.client.counters().time(Operation::FromDevice, found);
         // A plugin that cannot wait says so here, before it is given memory that is only borrowed.
         self.ready()?.wait()?;
-        // SAFETY: the target is borrowed until the event.
-        unsafe { self.start_copy_to(target)? }.wait()
+        // SAFETY: the target is borrowed until the event, without which nothing of this process goes on.
+        lent(unsafe { self.start_copy_to(target) })?.wait()
     }
 
     /// Waits for the contents and copies the part that begins at byte `offset` of the row-major array over `target`.
@@ -165,12 +188,12 @@ impl Buffer {
             ..Struct::new()
         };
         // SAFETY: the buffer is alive, the part is inside it, and the target is borrowed until the event, which the
-        // caller owns.
+        // caller owns, and without which nothing of this process goes on.
         let event = unsafe {
             let args = self.handle.api().call(args)?;
-            Event::new(&self.client, args.event, sys::PJRT_Buffer_CopyRawToHost_Args::FUNCTION)?
+            Event::new(&self.client, args.event, sys::PJRT_Buffer_CopyRawToHost_Args::FUNCTION)
         };
-        event.wait()
+        lent(event)?.wait()
     }
 
     /// Starts to copy the contents, row-major.
@@ -228,7 +251,7 @@ impl Buffer {
                 Handle::new(api, args.dst_buffer, sys::PJRT_Buffer_CopyToMemory_Args::FUNCTION)?
             }
         };
-        Ok(Buffer::new(handle, Arc::clone(&self.ty), place.device_index, self.client.clone()))
+        Ok(Buffer::new(handle, Arc::clone(&self.ty), place.at(), self.client.clone()))
     }
 
     /// Checks that the bytes of the array follow each other on the device as they do on the host.
@@ -315,9 +338,27 @@ impl Drop for PendingHostCopy {
     fn drop(&mut self) {
         self.client.counters().record(Operation::FromDevice, self.bytes, self.taken);
         let Some(host) = self.host.take() else { return };
-        // A status is the copy's own, so the copy has ended; any other error means that waiting did not work.
-        if self.event.wait().is_err_and(|error| error.code().is_none()) {
-            std::mem::forget(host);
+        // An error may be the copy's own, or mean that waiting did not work.
+        let has_ended = self.event.wait().is_ok() || self.event.is_ready() == Ok(true);
+        if !has_ended {
+            // Where the plugin takes no callback either, the memory stays for ever.
+            drop(self.event.on_ready(move |_| drop(host)));
         }
+    }
+}
+
+/// The event of a copy into memory that is only borrowed.
+///
+/// A plugin that starts such a copy and gives no event breaks its contract, and nothing tells when it writes. The memory
+/// cannot be kept from its owner beyond this call, so going on would not be sound, in whatever way; a block of our own
+/// to copy through would be, and would cost every plugin that keeps to the contract a copy. So the process ends.
+fn lent(event: Result<Event, Error>) -> Result<Event, Error> {
+    /// What panics in here gets its message out and no further.
+    extern "C" fn end(error: &Error) -> ! {
+        panic!("{error}: it may write to borrowed memory at any time")
+    }
+    match event {
+        Err(error) if error.kind() == ErrorKind::BrokenContract => end(&error),
+        event => event,
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
 
 use crate::api::{Api, Handle, slice, string};
+use crate::callback;
 use crate::error::Error;
-use crate::event::destroy_outside_callbacks;
 use crate::kv_store::{Callbacks, KeyValueStore};
 use crate::named_value;
 use crate::{
@@ -35,6 +35,11 @@ struct Inner {
 
 impl Client {
     /// Creates a client of the plugin.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when an option is given twice, or `cpu_device_count` is out
+    /// of its range.
     pub fn new(plugin: &Plugin, options: &ClientOptions) -> Result<Client, Error> {
         Client::create(plugin, options, None)
     }
@@ -49,6 +54,7 @@ impl Client {
     }
 
     fn create(plugin: &Plugin, options: &ClientOptions, store: Option<Callbacks>) -> Result<Client, Error> {
+        options.check().map_err(|message| Error::refused("client", message))?;
         let api = plugin.api();
         let create_options = named_value::to_raw(&options.values);
         let mut args = sys::PJRT_Client_Create_Args {
@@ -158,11 +164,15 @@ impl Client {
 
     /// Loads a program that was compiled before, by this build of the plugin and for devices like these.
     ///
-    /// Other builds and other processors mostly give an error, but nobody promises that: whoever keeps executables
-    /// keeps beside them what they were made by and for.
+    /// Other processors mostly give an error, but nobody promises that: whoever keeps executables keeps beside them
+    /// what they were made for.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when a plugin of another version has made the executable.
     pub fn load(&self, executable: &SerializedExecutable) -> Result<LoadedExecutable, Error> {
         const FUNCTION: &str = sys::PJRT_Executable_DeserializeAndLoad_Args::FUNCTION;
-        let bytes = executable.bytes();
+        let bytes = executable.made_by(self.plugin())?;
         let _timer = self.counters().time(Operation::Load, bytes.len());
         let args = sys::PJRT_Executable_DeserializeAndLoad_Args {
             client: self.raw(),
@@ -170,8 +180,9 @@ impl Client {
             serialized_executable_size: bytes.len(),
             ..Struct::new()
         };
-        // SAFETY: the client is alive, and the bytes are during the call. They are what a plugin has serialized: from
-        // `serialize`, or compared with the digest that was taken then. The caller owns the executable.
+        // SAFETY: the client is alive, and the bytes are during the call. They are what this plugin has serialized, in
+        // this process, or by the word of whoever called `from_trusted`, which is where that is decided. The caller
+        // owns the executable.
         unsafe { LoadedExecutable::new(self, self.api().call(args)?.loaded_executable, FUNCTION) }
     }
 
@@ -206,7 +217,7 @@ impl Drop for Inner {
         // SAFETY: the handle is taken here only, and nobody uses it after this.
         let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
         // With the store, which the plugin may call until then.
-        destroy_outside_callbacks((handle, self.store.take()));
+        callback::destroy_outside((handle, self.store.take()));
     }
 }
 

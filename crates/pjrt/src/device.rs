@@ -31,15 +31,30 @@ pub struct Device {
 
 /// Use of a device's memory, in bytes. What the plugin does not report is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeviceMemoryStats {
     /// In use now.
     pub bytes_in_use: i64,
     /// The most that was in use at one time.
     pub peak_bytes_in_use: Option<i64>,
+    /// How many blocks were allocated so far.
+    pub num_allocs: Option<i64>,
+    /// The largest block that was allocated so far.
+    pub largest_alloc_size: Option<i64>,
     /// What programs may use altogether.
     pub bytes_limit: Option<i64>,
+    /// Set aside now, beside what is in use.
+    pub bytes_reserved: Option<i64>,
+    /// The most that was set aside at one time.
+    pub peak_bytes_reserved: Option<i64>,
+    /// What may be set aside altogether.
+    pub bytes_reservable_limit: Option<i64>,
     /// The largest block that can be allocated now.
     pub largest_free_block_bytes: Option<i64>,
+    /// What the plugin has taken of the device to give out, whether or not it is in use.
+    pub pool_bytes: Option<i64>,
+    /// The most that it had taken at one time.
+    pub peak_pool_bytes: Option<i64>,
 }
 
 // SAFETY: a device is a part of its client, which belongs to no thread; PJRT's functions may be called on it from
@@ -51,11 +66,13 @@ unsafe impl Sync for Device {}
 impl DeviceDescription {
     /// # Safety
     ///
-    /// `raw` is alive.
+    /// `raw`, which `function` has given, is null or alive.
     pub(crate) unsafe fn read(
         api: Api,
         raw: *mut sys::PJRT_DeviceDescription,
+        function: &str,
     ) -> Result<DeviceDescription, Error> {
+        let raw = non_null(raw, function)?.as_ptr();
         // SAFETY: `raw` is alive for all calls, and what they return is copied at once.
         unsafe {
             let id =
@@ -132,10 +149,17 @@ impl Device {
         // SAFETY: the device is alive, hence its description too.
         let description = unsafe {
             let args = api.call(sys::PJRT_Device_GetDescription_Args { device, ..Struct::new() })?;
-            DeviceDescription::read(api, args.device_description)?
+            DeviceDescription::read(
+                api,
+                args.device_description,
+                sys::PJRT_Device_GetDescription_Args::FUNCTION,
+            )?
         };
-        // SAFETY: the device is alive, and so is its client for as long as the result is.
-        let (memories, default_memory) = unsafe { Memory::of_device(api, device)? };
+        let (memories, default_memory) = match is_addressable {
+            // SAFETY: the device is alive, and so is its client for as long as the result is.
+            true => unsafe { Memory::of_device(api, device)? },
+            false => (Vec::new(), None),
+        };
         Ok(Device { raw, api, description, is_addressable, memories, default_memory })
     }
 
@@ -159,7 +183,7 @@ impl Device {
         self.is_addressable
     }
 
-    /// The memories that the device can reach; none where the plugin knows none.
+    /// The memories that the device can reach; none where the plugin knows none, and of the devices of other processes.
     pub fn memories(&self) -> &[Memory] {
         &self.memories
     }
@@ -174,13 +198,22 @@ impl Device {
         let args = sys::PJRT_Device_MemoryStats_Args { device: self.raw(), ..Struct::new() };
         // SAFETY: the device is alive, for it is borrowed from its client.
         let args = unsafe { self.api.call(args)? };
+        let set = |is_set: bool, value: i64| is_set.then_some(value);
         Ok(DeviceMemoryStats {
             bytes_in_use: args.bytes_in_use,
-            peak_bytes_in_use: args.peak_bytes_in_use_is_set.then_some(args.peak_bytes_in_use),
-            bytes_limit: args.bytes_limit_is_set.then_some(args.bytes_limit),
-            largest_free_block_bytes: args
-                .largest_free_block_bytes_is_set
-                .then_some(args.largest_free_block_bytes),
+            peak_bytes_in_use: set(args.peak_bytes_in_use_is_set, args.peak_bytes_in_use),
+            num_allocs: set(args.num_allocs_is_set, args.num_allocs),
+            largest_alloc_size: set(args.largest_alloc_size_is_set, args.largest_alloc_size),
+            bytes_limit: set(args.bytes_limit_is_set, args.bytes_limit),
+            bytes_reserved: set(args.bytes_reserved_is_set, args.bytes_reserved),
+            peak_bytes_reserved: set(args.peak_bytes_reserved_is_set, args.peak_bytes_reserved),
+            bytes_reservable_limit: set(args.bytes_reservable_limit_is_set, args.bytes_reservable_limit),
+            largest_free_block_bytes: set(
+                args.largest_free_block_bytes_is_set,
+                args.largest_free_block_bytes,
+            ),
+            pool_bytes: set(args.pool_bytes_is_set, args.pool_bytes),
+            peak_pool_bytes: set(args.peak_pool_bytes_is_set, args.peak_pool_bytes),
         })
     }
 

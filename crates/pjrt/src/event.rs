@@ -1,31 +1,43 @@
-use std::cell::Cell;
 use std::ffi::c_void;
-use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread;
 use std::time::Duration;
 
 use shardwright_pjrt_sys::{self as sys, Args, Struct};
 
-use crate::Client;
 use crate::api::Handle;
 use crate::error::Error;
+use crate::{Client, callback};
 
 /// Something that will be done, or will have failed, at some time.
 ///
 /// It can be waited for, asked, awaited in any executor, and can call back. Clones are the same event. Dropping an
 /// event neither waits for the work nor stops it.
+///
+/// An event keeps its client alive; a callback of [`Event::on_ready`] does not, or a client could never go while
+/// something is under way. The plugin's event may therefore outlive the client. That is sound, for it is no part of a
+/// client: PJRT makes it of a reference-counted value that the work under way shares, and names no client in any of
+/// its functions.
 #[derive(Clone)]
 pub struct Event {
     // Shared with the callbacks, so that the plugin's event is there until the last of them has been called.
-    handle: Arc<Handle<sys::PJRT_Event>>,
-    // Behind the handle: an event is destroyed before its client.
+    shared: Arc<Shared>,
     _client: Client,
+}
+
+struct Shared {
+    handle: Handle<sys::PJRT_Event>,
+    /// Where those who wait with a limit hear of the end, once there was one of them.
+    end: Mutex<Option<Arc<End>>>,
+}
+
+/// The outcome, once the work is done.
+#[derive(Default)]
+struct End {
+    result: Mutex<Option<Result<(), Error>>>,
+    changed: Condvar,
 }
 
 /// An [`Event`] that is awaited. It asks the plugin to be called back when it is first polled.
@@ -52,36 +64,61 @@ impl Event {
     ) -> Result<Event, Error> {
         // SAFETY: the caller's contract.
         let handle = unsafe { Handle::new(client.api(), raw, function)? };
-        Ok(Event { handle: Arc::new(handle), _client: client.clone() })
+        Ok(Event { shared: Arc::new(Shared { handle, end: Mutex::new(None) }), _client: client.clone() })
     }
 
     /// Waits until the work is done; its error, if it failed. Every call returns the same.
     pub fn wait(&self) -> Result<(), Error> {
-        let args = sys::PJRT_Event_Await_Args { event: self.handle.raw(), ..Struct::new() };
+        let handle = &self.shared.handle;
+        let args = sys::PJRT_Event_Await_Args { event: handle.raw(), ..Struct::new() };
         // SAFETY: the event is alive.
-        unsafe { self.handle.api().call(args)? };
+        unsafe { handle.api().call(args)? };
         Ok(())
     }
 
     /// Waits for at most this long: whether the work is done by then, or its error, if it failed.
     ///
-    /// A call that runs out of time leaves a small callback with the plugin until the work is done.
+    /// The first call that has to wait leaves a small callback with the plugin until the work is done; all later ones
+    /// of this event and its clones share it.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool, Error> {
         if self.is_ready()? {
             return self.wait().map(|()| true);
         }
-        let (sender, receiver) = sync_channel(1);
-        // Nobody may be listening any more, which is no failure.
-        self.on_ready(move |result| drop(sender.send(result)))?;
-        // It is only after it has sent that the other end goes.
-        receiver.recv_timeout(timeout).map_or(Ok(false), |result| result.map(|()| true))
+        let end = self.end()?;
+        let pending = end.changed.wait_timeout_while(lock(&end.result), timeout, |result| result.is_none());
+        let (result, _) = pending.unwrap_or_else(PoisonError::into_inner);
+        result.clone().map_or(Ok(false), |result| result.map(|()| true))
+    }
+
+    /// Where the outcome will be, for which the plugin is asked once.
+    fn end(&self) -> Result<Arc<End>, Error> {
+        let (end, is_new) = {
+            let mut place = lock(&self.shared.end);
+            let is_new = place.is_none();
+            (Arc::clone(place.get_or_insert_default()), is_new)
+        };
+        if is_new {
+            let told = Arc::clone(&end);
+            // Not under the lock: the callback may be called at once.
+            let asked = self.on_ready(move |result| {
+                *lock(&told.result) = Some(result);
+                told.changed.notify_all();
+            });
+            if let Err(error) = asked {
+                // The next one may have more luck; who waits already runs out of time.
+                *lock(&self.shared.end) = None;
+                return Err(error);
+            }
+        }
+        Ok(end)
     }
 
     /// Whether the work is done or has failed, without waiting.
     pub fn is_ready(&self) -> Result<bool, Error> {
-        let args = sys::PJRT_Event_IsReady_Args { event: self.handle.raw(), ..Struct::new() };
+        let handle = &self.shared.handle;
+        let args = sys::PJRT_Event_IsReady_Args { event: handle.raw(), ..Struct::new() };
         // SAFETY: the event is alive.
-        Ok(unsafe { self.handle.api().call(args)? }.is_ready)
+        Ok(unsafe { handle.api().call(args)? }.is_ready)
     }
 
     /// Has `callback` called once, with the outcome, when the work is done: at once if it is.
@@ -90,23 +127,23 @@ impl Event {
     /// be short, and must not wait for other work. A panic in it is reported as those of other threads are, and goes no
     /// further.
     pub fn on_ready(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) -> Result<(), Error> {
-        on_ready(Arc::clone(&self.handle), callback)
+        on_ready(Arc::clone(&self.shared), callback)
     }
 }
 
 /// A callback that a plugin holds, and the event that it waits for.
 struct Waiting<F> {
     callback: F,
-    event: Arc<Handle<sys::PJRT_Event>>,
+    event: Arc<Shared>,
 }
 
 /// See [`Event::on_ready`]. When the plugin refuses the callback, it is leaked with all that it owns, which may be
 /// memory that the work under way still uses.
-fn on_ready<F>(event: Arc<Handle<sys::PJRT_Event>>, callback: F) -> Result<(), Error>
+fn on_ready<F>(event: Arc<Shared>, callback: F) -> Result<(), Error>
 where
     F: FnOnce(Result<(), Error>) + Send + 'static,
 {
-    let (api, raw) = (event.api(), event.raw());
+    let (api, raw) = (event.handle.api(), event.handle.raw());
     let waiting = Box::into_raw(Box::new(Waiting { callback, event }));
     let args = sys::PJRT_Event_OnReady_Args {
         event: raw,
@@ -126,32 +163,17 @@ where
 {
     // SAFETY: `waiting` comes from `Box::into_raw` in `on_ready`, and the plugin calls this once.
     let Waiting { callback, event } = *unsafe { Box::from_raw(waiting.cast::<Waiting<F>>()) };
-    let was_in_callback = IN_CALLBACK.replace(true);
     let result = match NonNull::new(error) {
         None => Ok(()),
-        // SAFETY: the callback owns the error.
-        Some(error) => Err(unsafe { event.api().take_error(sys::PJRT_Event_OnReady_Args::FUNCTION, error) }),
+        Some(error) => {
+            let api = event.handle.api();
+            // SAFETY: the callback owns the error.
+            Err(unsafe { api.take_error(sys::PJRT_Event_OnReady_Args::FUNCTION, error) })
+        }
     };
-    // Nothing may unwind into the plugin; neither may what was thrown, whose own drop could do the same.
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| callback(result))) {
+    // What was thrown could throw in turn when it is dropped.
+    if let Err(panic) = callback::run(|| callback(result)) {
         std::mem::forget(panic);
-    }
-    IN_CALLBACK.set(was_in_callback);
-}
-
-thread_local! {
-    /// Whether this thread is in a callback, so that it may be one of a plugin's.
-    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Destroys a client: here, or on a new thread when this one may be the plugin's own, which the plugin would wait for.
-pub(crate) fn destroy_outside_callbacks<T: Send + 'static>(client: T) {
-    if IN_CALLBACK.get() {
-        // Where there can be no thread, it stays.
-        let client = ManuallyDrop::new(client);
-        drop(thread::Builder::new().spawn(move || drop(ManuallyDrop::into_inner(client))));
-    } else {
-        drop(client);
     }
 }
 
@@ -202,6 +224,6 @@ fn finish(progress: &Mutex<Progress>, result: Result<(), Error>) {
     }
 }
 
-fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
-    progress.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }

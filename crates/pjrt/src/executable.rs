@@ -4,7 +4,8 @@ use shardwright_tensor::TensorType;
 use crate::api::{Api, Handle, blobs, slice, string};
 use crate::error::{Error, ErrorKind};
 use crate::named_value::{self, Attributes};
-use crate::{Client, OpSharding, SerializedExecutable, Topology, shardings, signature, types};
+use crate::signature::Parameter;
+use crate::{Client, Plugin, SerializedExecutable, Topology, shardings, signature, types};
 
 /// A program as the compiler left it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,13 +45,22 @@ pub struct CompiledMemoryStats {
 pub struct Executable {
     handle: Handle<sys::PJRT_Executable>,
     // Behind the handle: an executable is destroyed before what it was compiled for.
-    _target: Target,
+    target: Target,
 }
 
 /// What a program was compiled for; held to keep it alive.
 pub(crate) enum Target {
-    Client { _client: Client },
-    Topology { _topology: Topology },
+    Client(Client),
+    Topology(Topology),
+}
+
+impl Target {
+    fn plugin(&self) -> &Plugin {
+        match self {
+            Target::Client(client) => client.plugin(),
+            Target::Topology(topology) => topology.plugin(),
+        }
+    }
 }
 
 impl Executable {
@@ -64,7 +74,7 @@ impl Executable {
         function: &str,
     ) -> Result<Executable, Error> {
         // SAFETY: the caller's contract.
-        Ok(Executable { handle: unsafe { Handle::new(api, raw, function)? }, _target: target })
+        Ok(Executable { handle: unsafe { Handle::new(api, raw, function)? }, target })
     }
 
     /// The program's name.
@@ -102,7 +112,11 @@ impl Executable {
     ///
     /// They are read from the optimized program.
     pub fn parameter_types(&self) -> Result<Vec<TensorType>, Error> {
-        signature::parameter_types(&self.optimized_program()?)
+        Ok(self.signature()?.into_iter().map(|parameter| parameter.ty).collect())
+    }
+
+    pub(crate) fn signature(&self) -> Result<Vec<Parameter>, Error> {
+        signature::parameters(&self.optimized_program()?)
     }
 
     /// The types of the results on each device.
@@ -213,14 +227,15 @@ impl Executable {
         }
     }
 
-    /// How each parameter is cut, as far as the plugin tells; `None` where it has no such function.
-    pub fn parameter_shardings(&self) -> Result<Option<Vec<OpSharding>>, Error> {
+    /// How each parameter is cut, as far as the plugin tells, each a serialized `OpSharding` of XLA; `None` where the
+    /// plugin has no such function.
+    pub fn parameter_shardings(&self) -> Result<Option<Vec<Vec<u8>>>, Error> {
         // SAFETY: the executable is alive.
         unsafe { shardings::of_parameters(self.handle.api(), self.handle.raw()) }
     }
 
-    /// How each result is cut, as far as the plugin tells; `None` where it has no such function.
-    pub fn output_shardings(&self) -> Result<Option<Vec<OpSharding>>, Error> {
+    /// How each result is cut, in the same form.
+    pub fn output_shardings(&self) -> Result<Option<Vec<Vec<u8>>>, Error> {
         // SAFETY: the executable is alive.
         unsafe { shardings::of_outputs(self.handle.api(), self.handle.raw()) }
     }
@@ -231,11 +246,12 @@ impl Executable {
         // SAFETY: the executable is alive; the bytes are copied before what holds them is freed, once.
         unsafe {
             let args = self.handle.api().call(args)?;
-            let bytes = slice(args.serialized_bytes.cast::<u8>(), args.serialized_bytes_size).to_vec();
+            let bytes = slice(args.serialized_bytes.cast::<u8>(), args.serialized_bytes_size);
+            let serialized = SerializedExecutable::new(bytes, self.target.plugin());
             if let Some(free) = args.serialized_executable_deleter {
                 free(args.serialized_executable);
             }
-            Ok(SerializedExecutable::new(bytes))
+            Ok(serialized)
         }
     }
 }

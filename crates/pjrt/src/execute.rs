@@ -11,7 +11,7 @@ use shardwright_tensor::TensorType;
 
 use crate::api::Handle;
 use crate::error::{Error, ErrorKind};
-use crate::{Buffer, Event, LoadedExecutable, Operation, Tally};
+use crate::{Buffer, Event, LoadedExecutable, Memory, Operation, Tally};
 
 /// One argument of [`LoadedExecutable::execute`]: one buffer for each device, in the executable's order.
 ///
@@ -74,9 +74,9 @@ unsafe impl Send for Lists {}
 impl LoadedExecutable {
     /// Starts the program on all its devices and does not wait for it.
     ///
-    /// Arguments of another number, type or device than the program's are refused: plugins differ in what they
-    /// notice, and some compute nonsense. Donated arguments are gone even then, as is anything that is passed
-    /// by value.
+    /// Arguments of another number, type, device or memory than the program's are refused, as far as they are known:
+    /// plugins differ in what they notice, and some compute nonsense. Donated arguments are gone even then, as is
+    /// anything that is passed by value. A program without a device in this process is refused, too.
     ///
     /// A program that fails while it runs still gives results. Each use of one is an error then, and so are the
     /// events.
@@ -145,13 +145,14 @@ impl LoadedExecutable {
         for (index, ty) in self.output_types().iter().enumerate() {
             let mut buffers = donated.next().unwrap_or_default();
             let column = lists.outputs[index..].iter().step_by(self.output_types().len());
+            let is_offloaded = self.offloading().outputs[index];
             for (place, (raw, &device)) in column.zip(self.device_indices()).enumerate() {
                 match buffers.get_mut(place) {
                     // Arguments are on the same devices, in the same order.
-                    Some(buffer) => buffer.refill(output(raw)?, ty),
+                    Some(buffer) => buffer.refill(output(raw)?, ty, is_offloaded),
                     None => {
                         let (ty, client) = (Arc::clone(ty), self.client().clone());
-                        buffers.push(Buffer::new(output(raw)?, ty, device, client));
+                        buffers.push(Buffer::new(output(raw)?, ty, (device, is_offloaded), client));
                     }
                 }
             }
@@ -165,13 +166,18 @@ impl LoadedExecutable {
     }
 
     fn check(&self, args: &[Arg<'_>]) -> Result<(), Error> {
+        if self.device_indices().is_empty() {
+            return Err(Error::refused("execute", "the program runs on no device of this process"));
+        }
         let (expected, found) = (self.parameter_types().len(), args.len());
         if expected != found {
             let message = format!("the program takes {expected} arguments, {found} were given");
             return Err(Error::refused("execute", message));
         }
-        let misfit = |(index, (arg, ty)): (_, (&Arg<'_>, _))| {
-            self.misfit(arg.buffers(), ty).map(|problem| format!("argument {index}: {problem}"))
+        let misfit = |(index, (arg, ty)): (usize, (&Arg<'_>, _))| {
+            let may_be_offloaded = self.offloading().parameters[index];
+            let problem = self.misfit(arg.buffers(), ty, may_be_offloaded);
+            problem.map(|problem| format!("argument {index}: {problem}"))
         };
         let problems: Vec<String> =
             args.iter().zip(self.parameter_types()).enumerate().filter_map(misfit).collect();
@@ -179,7 +185,7 @@ impl LoadedExecutable {
     }
 
     /// What is wrong with an argument, if anything is.
-    fn misfit(&self, buffers: &[Buffer], ty: &Arc<TensorType>) -> Option<String> {
+    fn misfit(&self, buffers: &[Buffer], ty: &Arc<TensorType>, may_be_offloaded: bool) -> Option<String> {
         let (expected, found) = (self.device_indices().len(), buffers.len());
         if expected != found {
             return Some(format!("{expected} devices need a buffer each, got {found}"));
@@ -191,6 +197,10 @@ impl LoadedExecutable {
             if buffer.device_index() != device {
                 let (expected, found) = (&self.client().devices()[device], buffer.device());
                 return Some(format!("a buffer on {expected} is needed, got one on {found}"));
+            }
+            if buffer.is_offloaded() && !may_be_offloaded {
+                let found = buffer.memory().ok().flatten().map_or("another one", Memory::kind);
+                return Some(format!("a buffer in the default memory is needed, got one in {found}"));
             }
             // The types of what comes out of a program are shared, and mostly need not be compared.
             if !Arc::ptr_eq(buffer.shared_ty(), ty) && buffer.ty() != &**ty {
@@ -240,8 +250,9 @@ impl Arg<'_> {
 }
 
 impl Execution {
-    /// Waits until the program has ended on all devices; its first error, if it failed.
+    /// Waits until the program has ended on all devices, whether or not it fails on one; the error of the first device
+    /// on which it failed.
     pub fn wait(&self) -> Result<(), Error> {
-        self.done.iter().try_for_each(Event::wait)
+        self.done.iter().map(Event::wait).fold(Ok(()), Result::and)
     }
 }

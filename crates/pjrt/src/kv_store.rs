@@ -1,20 +1,20 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use shardwright_pjrt_sys as sys;
 
-use crate::StatusCode;
 use crate::api::slice;
+use crate::{StatusCode, callback};
 
 /// A store through which the processes of one job find each other: each puts what the others wait for.
 ///
 /// Plugins that compute over several processes are given one with [`Client::with_store`](crate::Client::with_store)
-/// and call it, from any thread, for as long as the client lives. A panic in it is an error to the plugin.
+/// and call it, from any thread, for as long as the client lives. A panic in it is an error to the plugin. The last
+/// handle of the client may go in it.
 pub trait KeyValueStore: Send + Sync {
     /// The value of a key, waited for up to `timeout`; [`StatusCode::DeadlineExceeded`] if it does not come.
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, KeyValueError>;
@@ -170,20 +170,26 @@ unsafe fn with_store<T>(
     key_size: usize,
     act: impl FnOnce(&dyn KeyValueStore, &str) -> Result<T, KeyValueError>,
 ) -> Result<T, KeyValueError> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller's contract. The client, and with it what `store` points to, may go during the call, so the
+    // store is held from here on.
     let (store, key) =
-        unsafe { (&*store.cast::<Arc<dyn KeyValueStore>>(), slice(key.cast::<u8>(), key_size)) };
+        unsafe { (Arc::clone(&*store.cast::<Arc<dyn KeyValueStore>>()), slice(key.cast::<u8>(), key_size)) };
     let key = str::from_utf8(key).map_err(|_| {
         let message = format!("key {} is not UTF-8", key.escape_ascii());
         KeyValueError::new(StatusCode::InvalidArgument, message)
     })?;
-    // What the store leaves half done is its own affair, as with any other thread of its callers.
-    catch_unwind(AssertUnwindSafe(|| act(store.as_ref(), key))).unwrap_or_else(|panic| {
+    let result = callback::run(|| act(store.as_ref(), key)).unwrap_or_else(|panic| {
         let message = format!("the key-value store panicked at key {key}: {}", panic_message(&*panic));
-        // What was thrown can panic in turn when it is dropped; what that throws is left alone.
-        catch_unwind(AssertUnwindSafe(|| drop(panic))).unwrap_or_else(std::mem::forget);
+        drop_quietly(panic);
         Err(KeyValueError::new(StatusCode::Internal, message))
-    })
+    });
+    drop_quietly(store);
+    result
+}
+
+/// Drops what can panic when it is dropped; what that throws is left alone.
+fn drop_quietly(value: impl Sized) {
+    callback::run(|| drop(value)).unwrap_or_else(std::mem::forget);
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
@@ -191,8 +197,8 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("with no message")
 }
 
-/// Makes an error of the plugin's own kind. A plugin that brings no function for that is told of no error, and gets no
-/// value.
+/// Makes an error of the plugin's own kind. A plugin that brings no function for that is told of no error, and gets an
+/// empty value.
 ///
 /// # Safety
 ///
@@ -212,10 +218,12 @@ fn hand_over(
     size: &mut usize,
     deleter: &mut Option<unsafe extern "C" fn(*mut c_char)>,
 ) -> *mut sys::PJRT_Error {
+    // Whoever is told of no error looks at these, whatever they were before.
+    (*value, *size, *deleter) = (ptr::null_mut(), 0, Some(free as _));
     match result {
         Err(error) => error,
         Ok(bytes) => {
-            (*value, *size, *deleter) = (into_raw(&bytes), bytes.len(), Some(free as _));
+            (*value, *size) = (into_raw(&bytes), bytes.len());
             ptr::null_mut()
         }
     }

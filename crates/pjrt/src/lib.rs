@@ -24,12 +24,17 @@
 //! - **Host memory outlives the transfers that use it**, whatever is dropped first.
 //! - **Callbacks end here.** No panic in one gets into the plugin, and a client whose last handle goes in one is
 //!   destroyed on another thread, as the plugin would wait for its own.
-//! - **What plugins are known to take badly is refused**: compiling for no device at all, arguments of other types
-//!   than the program's, damaged executables. See [`CompileOptions`], [`LoadedExecutable::execute`] and
-//!   [`SerializedExecutable`].
+//! - **What plugins are known to take badly is refused**: absurd numbers of devices, compiling for no device at all,
+//!   arguments of other types than the program's, damaged executables and those of another plugin. See
+//!   [`ClientOptions`], [`CompileOptions`], [`LoadedExecutable::execute`] and [`Client::load`].
+//!
+//! Two calls of safe code decide what native code this process runs, and whoever makes them answers for it:
+//! [`Plugin::load`] for the library at a path, [`SerializedExecutable::from_trusted`] for the bytes of a compiled
+//! program. All the rest builds on these two having been right.
 //!
 //! What it cannot mend: a plugin is native code in this process, and some programs and flags make it abort. Whoever
-//! compiles what others wrote does so in a child process.
+//! compiles what others wrote does so in a child process. And a plugin that is lent memory to copy to, and gives no
+//! event by which to know when it has, leaves no sound way on: there this crate ends the process, with a message.
 //!
 //! # Threads
 //!
@@ -61,6 +66,7 @@
 
 mod api;
 mod buffer;
+mod callback;
 mod client;
 mod counters;
 mod device;
@@ -105,6 +111,5 @@ pub use options::{ClientOptions, CompileOptions, Effort, EffortLevel, OptionValu
 pub use plugin::Plugin;
 pub use program::ProgramFormat;
 pub use serialized::SerializedExecutable;
-pub use shardings::{OpSharding, Partitions};
 pub use topology::Topology;
 pub use transfer::Upload;

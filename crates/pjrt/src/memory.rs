@@ -45,6 +45,15 @@ pub(crate) struct RawPlace {
     pub(crate) memory: *mut sys::PJRT_Memory,
     /// Where the device that the buffer will belong to stands in [`Client::devices`].
     pub(crate) device_index: usize,
+    /// Whether that is another memory than this device's default one.
+    is_offloaded: bool,
+}
+
+impl RawPlace {
+    /// What a buffer keeps of it.
+    pub(crate) fn at(&self) -> (usize, bool) {
+        (self.device_index, self.is_offloaded)
+    }
 }
 
 impl Client {
@@ -62,7 +71,7 @@ impl Client {
                 let refuse =
                     || Error::refused(what, format!("{device} is not an addressable device of this client"));
                 let (device, device_index) = (device.raw(), index.ok_or_else(refuse)?);
-                Ok(RawPlace { device, memory: std::ptr::null_mut(), device_index })
+                Ok(RawPlace { device, memory: std::ptr::null_mut(), device_index, is_offloaded: false })
             }
             Place::Memory(memory) => {
                 let reaches = |device: &Device| device.memories().iter().any(|m| m.raw == memory.raw);
@@ -74,8 +83,9 @@ impl Client {
                     Error::refused(what, format!("{memory} is not among this client's memories: {known}"))
                 };
                 let device_index = index.ok_or_else(refuse)?;
-                let device = self.devices()[device_index].raw();
-                Ok(RawPlace { device, memory: memory.raw(), device_index })
+                let device = &self.devices()[device_index];
+                let is_offloaded = device.default_memory().is_some_and(|default| default != memory);
+                Ok(RawPlace { device: device.raw(), memory: memory.raw(), device_index, is_offloaded })
             }
         }
     }
@@ -97,7 +107,8 @@ impl Device {
 }
 
 impl Memory {
-    /// The memories that a device reaches, and which of them is its default; none where the plugin knows none.
+    /// The memories that an addressable device reaches, and which of them is its default; none where the plugin knows
+    /// none. Of other devices, plugins answer with all kinds of errors.
     ///
     /// # Safety
     ///
@@ -134,8 +145,9 @@ impl Memory {
             let text = api.call(sys::PJRT_Memory_ToString_Args { memory, ..Struct::new() })?;
             let devices = api.call(sys::PJRT_Memory_AddressableByDevices_Args { memory, ..Struct::new() })?;
             let device_id = |&device: &*mut sys::PJRT_Device| {
+                let function = sys::PJRT_Device_GetDescription_Args::FUNCTION;
                 let args = api.call(sys::PJRT_Device_GetDescription_Args { device, ..Struct::new() })?;
-                let device_description = args.device_description;
+                let device_description = non_null(args.device_description, function)?.as_ptr();
                 let args =
                     api.call(sys::PJRT_DeviceDescription_Id_Args { device_description, ..Struct::new() })?;
                 Ok::<i64, Error>(args.id.into())

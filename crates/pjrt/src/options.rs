@@ -8,13 +8,18 @@ use crate::named_value::NamedValue;
 
 /// Options for the creation of a [`Client`](crate::Client) or a [`Topology`](crate::Topology), in order.
 ///
-/// Which names mean something is the plugin's matter; the CPU plugin knows `cpu_device_count`.
+/// Which names mean something is the plugin's matter; the CPU plugin knows `cpu_device_count`, an integer from 1 to
+/// [`ClientOptions::MOST_CPU_DEVICES`]. A name that is given twice is refused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientOptions {
     pub(crate) values: Vec<(String, NamedValue)>,
 }
 
 impl ClientOptions {
+    /// The most devices that the option `cpu_device_count` may ask for; more take the CPU plugin hours, or end the
+    /// process.
+    pub const MOST_CPU_DEVICES: usize = 1024;
+
     /// The options with one more.
     ///
     /// ```
@@ -26,6 +31,26 @@ impl ClientOptions {
     pub fn with(mut self, name: impl Into<String>, value: impl Into<NamedValue>) -> ClientOptions {
         self.values.push((name.into(), value.into()));
         self
+    }
+
+    /// Refuses what plugins are known to take badly, whatever it is that is to be made.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut seen = HashSet::new();
+        for (name, value) in &self.values {
+            if !seen.insert(name) {
+                return Err(format!("the option {name} is given twice"));
+            }
+            let NamedValue::I64(count) = *value else { continue };
+            let allowed = 1..=Self::MOST_CPU_DEVICES as i64;
+            if name == "cpu_device_count" && !allowed.contains(&count) {
+                return Err(format!(
+                    "the option cpu_device_count is {count}, expected {} to {}",
+                    allowed.start(),
+                    allowed.end()
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -172,6 +197,18 @@ impl CompileOptions {
             None => Ok(()),
         }
     }
+}
+
+/// The devices in a serialized `DeviceAssignmentProto`, those of the first replica first, each in the order of its
+/// partitions.
+pub(crate) fn read_assignment(bytes: &[u8]) -> Result<Vec<i64>, String> {
+    let assignment = proto::DeviceAssignment::decode(bytes).map_err(|e| e.to_string())?;
+    let partitions = &assignment.computation_devices;
+    let replicas = partitions.first().map_or(0, |partition| partition.replica_device_ids.len());
+    let of_replica =
+        |replica: usize| partitions.iter().map(move |partition| partition.replica_device_ids.get(replica));
+    let ids: Option<Vec<i64>> = (0..replicas).flat_map(of_replica).map(|id| id.copied()).collect();
+    ids.ok_or_else(|| "gave partitions with different numbers of replicas".to_owned())
 }
 
 /// The parts that are used of XLA's `compile_options.proto` and `xla_data.proto`, under the names used there.

@@ -36,7 +36,8 @@ impl Plugin {
     /// Loads and initializes the plugin at `path`; a plugin that is loaded already is returned as it is.
     ///
     /// The file's symbols stay private to it, so that several plugins, each with its own copy of XLA, can live
-    /// in one process. Loading runs the library's own start-up code: the path decides what this process trusts.
+    /// in one process. Loading runs the library's own code, here and in all that follows: the path decides what this
+    /// process trusts.
     pub fn load(path: &Path) -> Result<Plugin, Error> {
         let path = resolve(path)?;
         // SAFETY: start-up code of a library can do anything, and the caller chose to run it.
@@ -112,6 +113,18 @@ impl Plugin {
         let Some(args) = if_implemented(result)? else { return Ok(Attributes::new()) };
         // SAFETY: the attributes live as long as the process.
         Ok(unsafe { named_value::from_raw(args.attributes, args.num_attributes) })
+    }
+
+    /// What tells this version of the plugin from others, in one line: the version of its API, the size of its file, and
+    /// what it says of itself.
+    pub(crate) fn build(&self) -> String {
+        let (major, minor) = self.api_version();
+        let size = self.path().metadata().map_or(0, |file| file.len());
+        let mut build = format!("PJRT API {major}.{minor}, {size} bytes");
+        for (name, value) in self.attributes().unwrap_or_default() {
+            build += &format!(", {name} {value}");
+        }
+        build.replace('\n', " ")
     }
 
     /// The extensions of the API that the plugin offers, in its order.

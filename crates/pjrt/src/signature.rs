@@ -1,4 +1,4 @@
-//! Parameter types, read from the compiled program.
+//! Parameters, read from the compiled program.
 //!
 //! PJRT tells the types of a program's results but not those of its parameters, while the CPU plugin takes
 //! integers for floats without a word. The optimized program knows: what it declares is what each device gets.
@@ -11,7 +11,14 @@ use crate::error::{Error, ErrorKind};
 use crate::types;
 
 /// What a program takes on each device.
-pub(crate) fn parameter_types(program: &OptimizedProgram) -> Result<Vec<TensorType>, Error> {
+pub(crate) struct Parameter {
+    pub(crate) ty: TensorType,
+    /// Whether it is to lie in the device's default memory; other memories have numbers of XLA's, and no names.
+    pub(crate) in_default_memory: bool,
+}
+
+/// The parameters of a program.
+pub(crate) fn parameters(program: &OptimizedProgram) -> Result<Vec<Parameter>, Error> {
     let error = |message: String| Error::new(ErrorKind::Unsupported, "optimized program", message);
     let module = match program.format.as_str() {
         "hlo_with_config" => {
@@ -25,15 +32,16 @@ pub(crate) fn parameter_types(program: &OptimizedProgram) -> Result<Vec<TensorTy
     let module = module.map_err(|e| error(e.to_string()))?;
     let signature = module.and_then(|module| module.host_program_shape);
     let signature = signature.ok_or_else(|| error("it states no parameters".to_owned()))?;
-    let types = signature.parameters.iter().enumerate().map(|(index, shape)| {
+    let parameters = signature.parameters.iter().enumerate().map(|(index, shape)| {
         let what = format!("parameter {index}");
         let dtype = dtype(shape.element_type).ok_or_else(|| {
             let message = format!("its element type, number {} of XLA, has no dtype", shape.element_type);
             Error::new(ErrorKind::Unsupported, what.as_str(), message)
         })?;
-        types::tensor_type(&what, dtype, &shape.dimensions)
+        let in_default_memory = shape.layout.as_ref().is_none_or(|layout| layout.memory_space == 0);
+        Ok(Parameter { ty: types::tensor_type(&what, dtype, &shape.dimensions)?, in_default_memory })
     });
-    types.collect()
+    parameters.collect()
 }
 
 /// The dtype with this number in XLA's `PrimitiveType`.
@@ -82,5 +90,13 @@ mod proto {
         pub(super) element_type: i32,
         #[prost(int64, repeated, tag = "3")]
         pub(super) dimensions: Vec<i64>,
+        #[prost(message, optional, tag = "5")]
+        pub(super) layout: Option<Layout>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Layout {
+        #[prost(int64, tag = "8")]
+        pub(super) memory_space: i64,
     }
 }

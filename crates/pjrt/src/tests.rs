@@ -3,8 +3,10 @@
 //! The plugin is `shardwright-pjrt-fake`. Each test has it for itself, as a [`Session`], whose end checks that nothing
 //! was left behind, freed twice, or used after it was freed.
 
+mod client;
 mod contract;
 mod errors;
+mod events;
 mod execute;
 mod extensions;
 mod store;
@@ -17,6 +19,9 @@ use shardwright_pjrt_sys as sys;
 use shardwright_tensor::HostArray;
 
 use crate::*;
+
+/// Far longer than anything here takes.
+const LONG: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// What the path of the plugin is said to be; the table makes the plugin.
 const FILE: &str = "fake.so";

@@ -51,8 +51,8 @@ impl Topology {
     /// The topology that the plugin knows by this name, such as `v5e:4x4` for a TPU plugin.
     ///
     /// Names and options are the plugin's matter. Refused is what is known to end the process, and what can be no
-    /// topology: a size of zero, in the name or for the chips of a host (option `chips_per_host_bounds`), and more slices
-    /// (option `num_slices`) or devices than any machine has.
+    /// topology: a size of zero, in the name or for the chips of a host (option `chips_per_host_bounds`), more slices
+    /// (option `num_slices`) or devices than any machine has, and an option that is given twice.
     pub fn new(plugin: &Plugin, name: &str, options: &ClientOptions) -> Result<Topology, Error> {
         const FUNCTION: &str = sys::PJRT_TopologyDescription_Create_Args::FUNCTION;
         check(name, options).map_err(|message| Error::refused(format!("topology {name:?}"), message))?;
@@ -70,6 +70,24 @@ impl Topology {
         Topology::describe(Source::Own(handle), plugin)
     }
 
+    /// The topology that [`Topology::serialize`] wrote down, in this process or another.
+    ///
+    /// Older CPU plugins cannot, and say [`StatusCode::NotFound`](crate::StatusCode::NotFound). Plugins parse the bytes
+    /// as they parse programs: damaged ones are mostly errors, and whoever takes them from others does so in a child
+    /// process.
+    pub fn deserialize(plugin: &Plugin, bytes: &[u8]) -> Result<Topology, Error> {
+        const FUNCTION: &str = sys::PJRT_TopologyDescription_Deserialize_Args::FUNCTION;
+        let api = plugin.api();
+        let args = sys::PJRT_TopologyDescription_Deserialize_Args {
+            serialized_topology: bytes.as_ptr().cast(),
+            serialized_topology_size: bytes.len(),
+            ..Struct::new()
+        };
+        // SAFETY: the bytes are alive during the call, and the caller owns the topology.
+        let handle = unsafe { Handle::new(api, api.call(args)?.topology, FUNCTION)? };
+        Topology::describe(Source::Own(handle), plugin)
+    }
+
     /// The topology of a client's devices, those of other processes among them.
     pub fn of_client(client: &Client) -> Result<Topology, Error> {
         const FUNCTION: &str = sys::PJRT_Client_TopologyDescription_Args::FUNCTION;
@@ -82,6 +100,7 @@ impl Topology {
     }
 
     fn describe(source: Source, plugin: &Plugin) -> Result<Topology, Error> {
+        const DEVICES: &str = sys::PJRT_TopologyDescription_GetDeviceDescriptions_Args::FUNCTION;
         let (api, topology) = (plugin.api(), source.raw());
         // SAFETY: the topology is alive, and so is what the calls return, which is copied.
         unsafe {
@@ -95,7 +114,7 @@ impl Topology {
             })?;
             let devices = slice(list.descriptions, list.num_descriptions)
                 .iter()
-                .map(|&raw| DeviceDescription::read(api, raw))
+                .map(|&raw| DeviceDescription::read(api, raw, DEVICES))
                 .collect::<Result<_, _>>()?;
             let attributes =
                 api.call(sys::PJRT_TopologyDescription_Attributes_Args { topology, ..Struct::new() });
@@ -174,7 +193,7 @@ impl Topology {
             client: ptr::null_mut(),
             ..Struct::new()
         };
-        let target = Target::Topology { _topology: self.clone() };
+        let target = Target::Topology(self.clone());
         // SAFETY: the topology is alive, and program and options are during the call; the plugin does not write to
         // a program that is to be compiled. There may be no client. The caller owns the executable.
         unsafe { Executable::new(api, target, api.call(args)?.executable, FUNCTION) }
@@ -197,27 +216,38 @@ impl Source {
 
 /// Refuses what ends the process of the TPU plugin, and no other plugin has a use for.
 fn check(name: &str, options: &ClientOptions) -> Result<(), String> {
+    options.check()?;
     let layout = name.rsplit_once([':', '=', '_']).map_or("", |(kind, layout)| match layout {
         "twisted" | "untwisted" => kind.rsplit_once([':', '=', '_']).map_or("", |(_, layout)| layout),
         layout => layout,
     });
-    // A part that is no number is the plugin's to judge.
-    let sizes: Vec<u64> = layout.split('x').filter_map(|size| size.parse().ok()).collect();
+    // A part that is no number is the plugin's to judge; one with more digits than fit is a large one.
+    let is_number = |size: &&str| !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit());
+    let sizes = layout.split('x').filter(is_number).map(|size| size.parse().unwrap_or(u64::MAX));
+    let sizes: Vec<u64> = sizes.collect();
     if sizes.contains(&0) {
         return Err("a size of its layout is 0, and each is at least 1".to_owned());
     }
     let mut slices = 1;
     for (option, value) in &options.values {
-        match (option.as_str(), value) {
-            ("num_slices", NamedValue::I64(count)) => {
-                slices = u64::try_from(*count).unwrap_or(0);
-                if !(1..=MOST_DEVICES).contains(&slices) {
-                    return Err(format!("{count} slices were asked for, expected 1 to {MOST_DEVICES}"));
+        let list = match value {
+            NamedValue::I64(number) => std::slice::from_ref(number),
+            NamedValue::I64List(list) => list,
+            _ => continue,
+        };
+        match option.as_str() {
+            "num_slices" => {
+                for count in list {
+                    let found = u64::try_from(*count).unwrap_or(0);
+                    if !(1..=MOST_DEVICES).contains(&found) {
+                        return Err(format!("{count} slices were asked for, expected 1 to {MOST_DEVICES}"));
+                    }
+                    slices = found.saturating_mul(slices);
                 }
             }
-            ("chips_per_host_bounds", NamedValue::I64List(bounds)) if bounds.iter().any(|&size| size < 1) => {
+            "chips_per_host_bounds" if list.iter().any(|&size| size < 1) => {
                 return Err(format!(
-                    "the chips of a host are {bounds:?}, and each number of them is at least 1"
+                    "the chips of a host are {list:?}, and each number of them is at least 1"
                 ));
             }
             _ => {}
@@ -225,7 +255,8 @@ fn check(name: &str, options: &ClientOptions) -> Result<(), String> {
     }
     let devices = sizes.iter().fold(slices, |product, &size| product.saturating_mul(size));
     if devices > MOST_DEVICES {
-        return Err(format!("it has {devices} chips in all, and {MOST_DEVICES} is the most"));
+        let or_more = if devices == u64::MAX { "or more" } else { "in all" };
+        return Err(format!("it has {devices} chips {or_more}, and {MOST_DEVICES} is the most"));
     }
     Ok(())
 }
@@ -251,6 +282,17 @@ mod tests {
             ("v5e:2x2", slices(1 << 31), "2147483648 slices were asked for, expected 1 to 131072"),
             ("v5e:2x2", slices(100_000), "it has 400000 chips in all, and 131072 is the most"),
             ("v5e=1024x1024", slices(1), "it has 1048576 chips in all, and 131072 is the most"),
+            (
+                "v5e:99999999999999999999x1",
+                slices(1),
+                "it has 18446744073709551615 chips or more, and 131072 is the most",
+            ),
+            (
+                "v5e:2x2",
+                ClientOptions::default().with("num_slices", vec![0]),
+                "0 slices were asked for, expected 1 to 131072",
+            ),
+            ("v5e:2x2", slices(1).with("num_slices", 1), "the option num_slices is given twice"),
         ];
         let bounds =
             |bounds: [i64; 3]| ClientOptions::default().with("chips_per_host_bounds", bounds.to_vec());
@@ -262,7 +304,7 @@ mod tests {
         for (name, options, message) in cases {
             assert_eq!(check(name, &options), Err(message.to_owned()), "{name}");
         }
-        for name in ["v5e:4x4", "v5p:32x32x32", "", "cpu", "h100", "v5e:", "v5e:99999999999999999999x1"] {
+        for name in ["v5e:4x4", "v5p:32x32x32", "", "cpu", "h100", "v5e:", "v5e:2xlarge"] {
             assert_eq!(check(name, &ClientOptions::default()), Ok(()), "{name}");
         }
     }

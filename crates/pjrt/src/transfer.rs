@@ -123,7 +123,7 @@ impl Client {
             let buffer = Handle::new(self.api(), args.buffer, FUNCTION);
             let done = Event::new(self, args.done_with_host_buffer, FUNCTION);
             let ty = Arc::new(ty.clone());
-            Ok((Buffer::new(buffer?, ty, place.device_index, self.clone()), done?))
+            Ok((Buffer::new(buffer?, ty, place.at(), self.clone()), done?))
         }
     }
 }
@@ -148,6 +148,8 @@ pub struct Upload {
     buffer: Buffer,
     written: usize,
     in_flight: VecDeque<Event>,
+    /// Why a piece has not arrived, after which nothing can be made good.
+    failure: Option<Error>,
 }
 
 const UPLOAD: &str = "upload";
@@ -195,9 +197,9 @@ impl Client {
             };
             let function = sys::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args::FUNCTION;
             let buffer = Handle::new(self.api(), self.api().call(args)?.buffer_out, function)?;
-            (manager, Buffer::new(buffer, Arc::new(ty.clone()), place.device_index, self.clone()))
+            (manager, Buffer::new(buffer, Arc::new(ty.clone()), place.at(), self.clone()))
         };
-        let upload = Upload { manager, buffer, written: 0, in_flight: VecDeque::new() };
+        let upload = Upload { manager, buffer, written: 0, in_flight: VecDeque::new(), failure: None };
         upload.buffer.check_row_major(UPLOAD)?;
         Ok(upload)
     }
@@ -219,28 +221,46 @@ impl Upload {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`] when the array is not as large; and the failure of an earlier piece.
+    /// [`ErrorKind::Refused`] when the array is not as large; and the failure of this or an earlier piece, which is that
+    /// of all later calls too.
     pub fn write(&mut self, piece: Vec<u8>) -> Result<(), Error> {
+        self.failure.clone().map_or(Ok(()), Err)?;
         let (len, size) = (piece.len(), self.ty().byte_count());
         if len > size - self.written {
             let message = format!("{} takes {size} bytes, got {len} after {}", self.ty(), self.written);
             return Err(Error::refused(UPLOAD, message));
         }
+        let sent = self.make_room().and_then(|()| if len == 0 { Ok(()) } else { self.send(piece) });
+        sent.inspect_err(|error| self.failure = Some(error.clone()))
+    }
+
+    /// Waits until fewer pieces are under way than may be.
+    fn make_room(&mut self) -> Result<(), Error> {
+        self.check()?;
         while self.in_flight.len() >= PIECES_IN_FLIGHT {
             self.in_flight.pop_front().map_or(Ok(()), |oldest| oldest.wait())?;
         }
-        if len == 0 {
-            return Ok(());
+        Ok(())
+    }
+
+    /// The failure of an earlier piece, as far as it is known by now.
+    fn check(&self) -> Result<(), Error> {
+        self.failure.clone().map_or(Ok(()), Err)?;
+        for event in &self.in_flight {
+            if event.is_ready()? {
+                event.wait()?;
+            }
         }
-        self.send(piece)
+        Ok(())
     }
 
     /// Ends the upload: the buffer, which may still be waiting for the last pieces.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`] when bytes are missing; and the failure of an earlier piece.
+    /// The failure of a piece, as far as it is known by now; [`ErrorKind::Refused`] when bytes are missing.
     pub fn finish(mut self) -> Result<Buffer, Error> {
+        self.check()?;
         let (size, written) = (self.ty().byte_count(), self.written);
         if written != size {
             let message = format!("{} takes {size} bytes, only {written} were written", self.ty());

@@ -1,25 +1,36 @@
-//! Buffers on the real CPU plugin: ways in, ways out, memories, and what is refused.
+//! Buffers on the real CPU plugins: ways in, ways out, memories, and what is refused.
 
-use std::sync::{Arc, OnceLock};
+mod plugins;
+
+use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use shardwright_pjrt::{
-    Arg, Buffer, Client, CompileOptions, Error, ErrorKind, LoadedExecutable, ProgramFormat,
+    Arg, Buffer, Client, ClientOptions, CompileOptions, Error, ErrorKind, LoadedExecutable, Plugin,
+    ProgramFormat,
 };
-use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
-fn client() -> &'static Client {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(new_runtime).client()
+use self::plugins::on_each_cpu_plugin;
+
+on_each_cpu_plugin! {
+    every_dtype_and_shape_comes_back_as_it_was,
+    host_memory_may_go_or_change_as_soon_as_a_transfer_has_begun,
+    programs_write_neither_to_arrays_that_are_shared_with_the_host_nor_to_copies,
+    a_shared_array_is_let_go_of_with_the_last_buffer,
+    parts_are_read_from_any_byte_into_any_byte,
+    memories_are_known_by_kind_and_devices,
+    buffers_lie_where_they_were_put_and_copies_where_they_were_sent,
+    places_of_another_client_are_refused,
+    an_upload_takes_all_bytes_and_no_more,
 }
 
-fn new_runtime() -> Runtime {
-    Runtime::open(&RuntimeOptions::cpu_devices(2)).unwrap()
+fn new_client(plugin: &Plugin) -> Client {
+    Client::new(plugin, &ClientOptions::default().with("cpu_device_count", 2)).unwrap()
 }
 
-fn compile(text: &str) -> LoadedExecutable {
-    client().compile(text.as_bytes(), ProgramFormat::Mlir, &CompileOptions::default()).unwrap()
+fn compile(client: &Client, text: &str) -> LoadedExecutable {
+    client.compile(text.as_bytes(), ProgramFormat::Mlir, &CompileOptions::default()).unwrap()
 }
 
 fn iota(dims: &[usize]) -> HostArray {
@@ -34,8 +45,8 @@ fn check_error<T>(result: Result<T, Error>, kind: ErrorKind, message: Expect) {
 }
 
 /// The array on a device, by each of the ways in, and what they are called.
-fn ways_in(array: &HostArray) -> Vec<(&'static str, Buffer)> {
-    let (client, device) = (client(), &client().devices()[0]);
+fn ways_in(client: &Client, array: &HostArray) -> Vec<(&'static str, Buffer)> {
+    let device = &client.devices()[0];
     let mut upload = client.upload(array.ty(), device).unwrap();
     // Pieces of 1 to 63 bytes, which begin anywhere in the array, and an empty one.
     let (mut rest, mut lens) = (array.bytes(), (1..64).cycle());
@@ -54,12 +65,12 @@ fn ways_in(array: &HostArray) -> Vec<(&'static str, Buffer)> {
     ]
 }
 
-#[test]
-fn every_dtype_and_shape_comes_back_as_it_was() {
+fn every_dtype_and_shape_comes_back_as_it_was(plugin: &Plugin) {
+    let client = &new_client(plugin);
     for dtype in DType::ALL {
         for dims in [&[][..], &[1], &[0], &[3, 0, 2], &[5, 7], &[1000]] {
             let array = iota(dims).cast(dtype);
-            for (way, buffer) in ways_in(&array) {
+            for (way, buffer) in ways_in(client, &array) {
                 assert_eq!(buffer.ty(), array.ty());
                 assert_eq!(buffer.to_host().unwrap(), array, "{way}");
                 let mut target = HostArray::zeros(array.ty().clone());
@@ -70,19 +81,22 @@ fn every_dtype_and_shape_comes_back_as_it_was() {
     }
 }
 
-#[test]
-fn host_memory_may_go_or_change_as_soon_as_a_transfer_has_begun() {
-    let (client, device) = (client(), &client().devices()[0]);
+fn host_memory_may_go_or_change_as_soon_as_a_transfer_has_begun(plugin: &Plugin) {
+    let client = &new_client(plugin);
+    let device = &client.devices()[0];
     let sizes = [1, 3, 16, 17, 64, 1000, 4097, 65536];
     let sums = sizes.map(|n| {
-        compile(&format!(
-            "func.func @main(%x: tensor<{n}xi32>) -> tensor<i32> {{
+        compile(
+            client,
+            &format!(
+                "func.func @main(%x: tensor<{n}xi32>) -> tensor<i32> {{
                %zero = stablehlo.constant dense<0> : tensor<i32>
                %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0]
                    : (tensor<{n}xi32>, tensor<i32>) -> tensor<i32>
                return %sum : tensor<i32>
              }}"
-        ))
+            ),
+        )
     });
     for round in 0..1000_i32 {
         let index = round as usize % sizes.len();
@@ -119,15 +133,16 @@ fn host_memory_may_go_or_change_as_soon_as_a_transfer_has_begun() {
     }
 }
 
-#[test]
-fn programs_write_neither_to_arrays_that_are_shared_with_the_host_nor_to_copies() {
+fn programs_write_neither_to_arrays_that_are_shared_with_the_host_nor_to_copies(plugin: &Plugin) {
+    let client = &new_client(plugin);
     let double = compile(
+        client,
         "func.func @main(%x: tensor<4096xi32> {tf.aliasing_output = 0 : i32}) -> tensor<4096xi32> {
            %y = stablehlo.add %x, %x : tensor<4096xi32>
            return %y : tensor<4096xi32>
          }",
     );
-    let (client, device) = (client(), &client().devices()[0]);
+    let device = &client.devices()[0];
     let array = Arc::new(iota(&[4096]));
     let twice = HostArray::from_slice(&[4096], &(0..4096).map(|i| 2 * i).collect::<Vec<i32>>()).unwrap();
     let lent = [(); 2].map(|()| client.buffer_sharing(array.clone(), device).unwrap());
@@ -145,9 +160,9 @@ fn programs_write_neither_to_arrays_that_are_shared_with_the_host_nor_to_copies(
     }
 }
 
-#[test]
-fn a_shared_array_is_let_go_of_with_the_last_buffer() {
-    let (client, devices) = (client(), client().devices());
+fn a_shared_array_is_let_go_of_with_the_last_buffer(plugin: &Plugin) {
+    let client = &new_client(plugin);
+    let devices = client.devices();
     let array = Arc::new(iota(&[4096]));
     let buffers = [&devices[0], &devices[1]].map(|d| client.buffer_sharing(array.clone(), d).unwrap());
     for buffer in &buffers {
@@ -162,9 +177,9 @@ fn a_shared_array_is_let_go_of_with_the_last_buffer() {
     assert!(let_go);
 }
 
-#[test]
-fn parts_are_read_from_any_byte_into_any_byte() {
-    let (client, device) = (client(), &client().devices()[0]);
+fn parts_are_read_from_any_byte_into_any_byte(plugin: &Plugin) {
+    let client = &new_client(plugin);
+    let device = &client.devices()[0];
     let array = iota(&[7, 9]);
     let buffer = client.buffer_from_host(&array, device).unwrap();
     let bytes = array.bytes();
@@ -204,9 +219,8 @@ fn parts_are_read_from_any_byte_into_any_byte() {
     );
 }
 
-#[test]
-fn memories_are_known_by_kind_and_devices() {
-    let client = client();
+fn memories_are_known_by_kind_and_devices(plugin: &Plugin) {
+    let client = &new_client(plugin);
     let all: Vec<_> = client.memories().map(|m| (m.kind(), m.device_ids().to_vec())).collect();
     let kinds = ["device", "pinned_host", "unpinned_host"];
     let expected = [0, 1].map(|id| kinds.map(|kind| (kind, vec![id]))).concat();
@@ -224,9 +238,8 @@ fn memories_are_known_by_kind_and_devices() {
     );
 }
 
-#[test]
-fn buffers_lie_where_they_were_put_and_copies_where_they_were_sent() {
-    let client = client();
+fn buffers_lie_where_they_were_put_and_copies_where_they_were_sent(plugin: &Plugin) {
+    let client = &new_client(plugin);
     let array = iota(&[5, 3]);
     let start = client.buffer_from_host(&array, &client.devices()[0]).unwrap();
     for device in client.devices() {
@@ -249,15 +262,14 @@ fn buffers_lie_where_they_were_put_and_copies_where_they_were_sent() {
     }
 }
 
-#[test]
-fn places_of_another_client_are_refused() {
-    let other = new_runtime();
-    let theirs = &other.client().devices()[1];
+fn places_of_another_client_are_refused(plugin: &Plugin) {
+    let (client, other) = (new_client(plugin), new_client(plugin));
+    let theirs = &other.devices()[1];
     let array = iota(&[2]);
-    let buffer = client().buffer_from_host(&array, &client().devices()[0]).unwrap();
+    let buffer = client.buffer_from_host(&array, &client.devices()[0]).unwrap();
     let refused =
         expect!["refused: copy from host: CpuDevice(id=1) is not an addressable device of this client"];
-    check_error(client().buffer_from_host(&array, theirs), ErrorKind::Refused, refused);
+    check_error(client.buffer_from_host(&array, theirs), ErrorKind::Refused, refused);
     check_error(
         buffer.copy_to(theirs),
         ErrorKind::Refused,
@@ -266,7 +278,7 @@ fn places_of_another_client_are_refused() {
     let memory = theirs.default_memory().unwrap().clone();
     drop(other);
     check_error(
-        client().upload(array.ty(), &memory),
+        client.upload(array.ty(), &memory),
         ErrorKind::Refused,
         expect![
             "refused: upload: CPU_DEVICE_3 is not among this client's memories: CPU_DEVICE_0, PINNED_HOST_1, UNPINNED_HOST_2, CPU_DEVICE_3, PINNED_HOST_4, UNPINNED_HOST_5"
@@ -274,9 +286,9 @@ fn places_of_another_client_are_refused() {
     );
 }
 
-#[test]
-fn an_upload_takes_all_bytes_and_no_more() {
-    let (client, device) = (client(), &client().devices()[0]);
+fn an_upload_takes_all_bytes_and_no_more(plugin: &Plugin) {
+    let client = &new_client(plugin);
+    let device = &client.devices()[0];
     let ty = TensorType::new(DType::F32, [6]).unwrap();
     let mut upload = client.upload(&ty, device).unwrap();
     upload.write(vec![0; 20]).unwrap();

@@ -1,26 +1,34 @@
-//! Events on the real CPU plugin: waited for, asked, awaited and called back from.
+//! Events on the real CPU plugins: waited for, asked, awaited and called back from.
+
+mod plugins;
 
 use std::panic::resume_unwind;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use shardwright_pjrt::{Arg, Client, CompileOptions, Event, LoadedExecutable, ProgramFormat};
-use shardwright_runtime::{Runtime, RuntimeOptions};
+use shardwright_pjrt::{
+    Arg, Client, ClientOptions, CompileOptions, Event, LoadedExecutable, Plugin, ProgramFormat,
+};
 use shardwright_tensor::{DType, HostArray, TensorType};
+
+use self::plugins::on_each_cpu_plugin;
 
 /// Far longer than anything here takes.
 const LONG: Duration = Duration::from_secs(300);
 
-fn new_client() -> Client {
-    Runtime::open(&RuntimeOptions::cpu_devices(1)).unwrap().client().clone()
+on_each_cpu_plugin! {
+    waiting_can_run_out_of_time_and_be_taken_up_again,
+    events_are_awaited_from_any_thread,
+    callbacks_are_called_once_each_and_their_panics_stay_where_they_are,
 }
 
 /// A program that takes a while.
-fn slow(client: &Client) -> LoadedExecutable {
+fn slow(plugin: &Plugin) -> LoadedExecutable {
+    let client = Client::new(plugin, &ClientOptions::default().with("cpu_device_count", 1)).unwrap();
     let text = "
         func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
           %y = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
@@ -35,11 +43,6 @@ fn start(program: &LoadedExecutable) -> Event {
     let x = HostArray::zeros(TensorType::new(DType::F32, [1024, 1024]).unwrap());
     let x = program.client().buffer_from_owned(x, &program.client().devices()[0]).unwrap();
     program.execute(vec![Arg::Donate(vec![x])]).unwrap().done.remove(0)
-}
-
-fn program() -> &'static LoadedExecutable {
-    static PROGRAM: OnceLock<LoadedExecutable> = OnceLock::new();
-    PROGRAM.get_or_init(|| slow(&new_client()))
 }
 
 /// Runs a future on this thread, which sleeps until it is woken.
@@ -61,10 +64,10 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-#[test]
-fn waiting_can_run_out_of_time_and_be_taken_up_again() {
+fn waiting_can_run_out_of_time_and_be_taken_up_again(plugin: &Plugin) {
+    let program = slow(plugin);
     let ran_out = (0..1000).any(|_| {
-        let event = start(program());
+        let event = start(&program);
         let ended = event.wait_timeout(Duration::ZERO).unwrap();
         assert_eq!(event.wait_timeout(LONG), Ok(true));
         assert_eq!((event.is_ready(), event.wait()), (Ok(true), Ok(())));
@@ -73,9 +76,8 @@ fn waiting_can_run_out_of_time_and_be_taken_up_again() {
     assert!(ran_out, "in a thousand tries the program always ended at once");
 }
 
-#[test]
-fn events_are_awaited_from_any_thread() {
-    let event = start(program());
+fn events_are_awaited_from_any_thread(plugin: &Plugin) {
+    let event = start(&slow(plugin));
     let elsewhere = thread::spawn({
         let event = event.clone();
         || block_on(async { event.await })
@@ -85,10 +87,10 @@ fn events_are_awaited_from_any_thread() {
     assert_eq!(elsewhere.join().unwrap(), Ok(()));
 }
 
-#[test]
-fn callbacks_are_called_once_each_and_their_panics_stay_where_they_are() {
+fn callbacks_are_called_once_each_and_their_panics_stay_where_they_are(plugin: &Plugin) {
     let (sender, receiver) = channel();
-    let event = start(program());
+    let program = slow(plugin);
+    let event = start(&program);
     for number in 0..4 {
         let sender = sender.clone();
         let callback = move |result| {
@@ -106,24 +108,5 @@ fn callbacks_are_called_once_each_and_their_panics_stay_where_they_are() {
     assert_eq!(calls, [0, 1, 2, 3].map(|number| (number, Ok(()))));
     drop(sender);
     assert_eq!(receiver.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
-    start(program()).wait().unwrap();
-}
-
-#[test]
-fn the_last_handle_of_a_client_can_go_in_a_callback() {
-    let client = new_client();
-    let program = slow(&client);
-    let event = start(&program);
-    let ((let_go, wait), (sender, receiver)) = (channel(), channel());
-    let callback = move |result| {
-        // Until nobody else has the client.
-        wait.recv_timeout(LONG).unwrap();
-        drop(client);
-        sender.send(result).unwrap();
-    };
-    // Where the program has ended by now, the callback is called on the thread that asks for it.
-    thread::spawn(move || event.on_ready(callback).unwrap());
-    drop(program);
-    let_go.send(()).unwrap();
-    assert_eq!(receiver.recv_timeout(LONG), Ok(Ok(())));
+    start(&program).wait().unwrap();
 }

@@ -2,16 +2,19 @@
 //!
 //! A plugin that cannot be had is a failure. On a platform that a pin is not for, its lane says so and does nothing.
 
+mod plugins;
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use shardwright_pjrt::{
-    Arg, Client, ClientOptions, CompileOptions, DeviceDescription, ErrorKind, Extension, MemoryStore, Plugin,
+    Arg, Client, ClientOptions, CompileOptions, DeviceDescription, ErrorKind, Extension, MemoryStore,
     ProgramFormat, StatusCode, Topology,
 };
-use shardwright_runtime::plugins::{Environment, PinnedPlugins, Platform, PluginRequest, resolve};
 use shardwright_tensor::HostArray;
+
+use self::plugins::plugin;
 
 /// Adds two arrays into the place of the first.
 const ADD: &[u8] = b"
@@ -36,20 +39,6 @@ const MATMUL: &[u8] = b"
       }
     }";
 
-/// The pinned plugin of this name, fetched if need be; `None` where there is no build for this platform.
-#[expect(clippy::print_stderr, reason = "a lane that cannot run says so")]
-fn plugin(name: &str) -> Option<Plugin> {
-    let pins = PinnedPlugins::embedded();
-    let pin = pins.get(name).unwrap_or_else(|| panic!("{name} is pinned"));
-    if pin.platform != Platform::current() {
-        eprintln!("skipped: {name} is for {}", pin.platform);
-        return None;
-    }
-    let request = PluginRequest { plugin: Some(name.into()), ..PluginRequest::default() };
-    let found = resolve(&request, pins, &Environment::from_process(), &mut |_| {});
-    Some(Plugin::load(&found.unwrap_or_else(|error| panic!("{name}: {error}")).path).unwrap())
-}
-
 fn cpu(name: &str, api_version: (i32, i32), shardings: bool) {
     let Some(plugin) = plugin(name) else { return };
     assert_eq!(plugin.api_version(), api_version);
@@ -69,6 +58,16 @@ fn cpu(name: &str, api_version: (i32, i32), shardings: bool) {
     }
     // These plugins have no use for a store, and take one.
     Client::with_store(&plugin, &ClientOptions::default(), Arc::new(MemoryStore::default())).unwrap();
+    let topology = Topology::of_client(&client).unwrap();
+    assert_eq!(topology.devices().len(), 4);
+    let bytes = topology.serialize().unwrap();
+    match (plugin.api_version(), Topology::deserialize(&plugin, &bytes)) {
+        ((0, 115), again) => assert_eq!(again.unwrap().devices(), topology.devices()),
+        (_, again) => assert_eq!(again.unwrap_err().code(), Some(StatusCode::NotFound)),
+    }
+    for damaged in [&bytes[..bytes.len() / 2], b"damaged", b""] {
+        assert!(Topology::deserialize(&plugin, damaged).unwrap_err().code().is_some());
+    }
     facts(&client);
     donation(&client);
     partitions(&client);
@@ -77,19 +76,22 @@ fn cpu(name: &str, api_version: (i32, i32), shardings: bool) {
 
 fn facts(client: &Client) {
     let compile = || client.compile(ADD, ProgramFormat::Mlir, &CompileOptions::default()).unwrap();
-    let executable = compile();
+    let loaded = compile();
+    let executable = loaded.executable();
     assert_eq!(executable.name().as_deref(), Ok("add"));
     assert_eq!((executable.num_partitions(), executable.num_replicas()), (Ok(1), Ok(1)));
-    assert_eq!(texts(executable.parameter_types()), ["f32[2,3]", "f32[2,3]"]);
-    assert_eq!(texts(executable.output_types()), ["f32[2,3]"]);
+    assert_eq!(texts(loaded.parameter_types()), ["f32[2,3]", "f32[2,3]"]);
+    assert_eq!(texts(loaded.output_types()), ["f32[2,3]"]);
     let stats = executable.memory_stats().unwrap();
     assert_eq!((stats.argument, stats.output, stats.alias), (48, 24, 24));
     match client.plugin().api_version() {
         (0, 81) => assert!(executable.cost_analysis().unwrap().iter().any(|(name, _)| name == "flops")),
         _ => assert!(executable.cost_analysis().unwrap_err().is_unimplemented()),
     }
-    executable.serialize().unwrap();
-    assert_eq!(executable.fingerprint(), compile().fingerprint());
+    assert_eq!(loaded.device_assignment(), Ok(vec![0]));
+    let copy = client.load(&executable.serialize().unwrap()).unwrap();
+    assert_eq!(copy.parameter_types(), loaded.parameter_types());
+    assert_eq!(executable.fingerprint(), compile().executable().fingerprint());
     assert!(!executable.optimized_program().unwrap().code.is_empty());
 }
 

@@ -298,7 +298,7 @@ impl Executable {
     /// # Errors
     /// When the plugin does not give it, or in a form that cannot be read; the latter is the inner error.
     pub fn compiled(&self) -> Result<Result<CompiledProgram, CompiledError>, RuntimeError> {
-        let program = self.loaded.optimized_program()?;
+        let program = self.loaded.executable().optimized_program()?;
         Ok(CompiledProgram::parse(&program.format, &program.code))
     }
 
@@ -307,7 +307,7 @@ impl Executable {
     /// # Errors
     /// When the plugin does not tell.
     pub fn memory_stats(&self) -> Result<CompiledMemoryStats, RuntimeError> {
-        Ok(self.loaded.memory_stats()?)
+        Ok(self.loaded.executable().memory_stats()?)
     }
 
     /// Bytes that the program needs on each device while it runs: arguments, results and what is in between.
@@ -369,19 +369,16 @@ impl Argument<'_> {
 }
 
 impl Execution {
-    /// Waits until the program has ended on all devices, or has failed on one.
+    /// Waits until the program has ended on all devices, whether or not it fails on one.
     ///
     /// # Errors
     /// Why it failed on the first device, in the mesh's order, of those on which it did.
     pub fn wait(&self) -> Result<(), RuntimeError> {
-        for (event, &device) in self.done.iter().zip(&*self.device_ids) {
-            event.wait().map_err(|reason| Problem::Failed {
-                program: self.program.to_string(),
-                device,
-                reason,
-            })?;
-        }
-        Ok(())
+        let wait = |(event, &device): (&Event, &usize)| {
+            let failed = |reason| Problem::Failed { program: self.program.to_string(), device, reason };
+            event.wait().map_err(|reason| failed(reason).into())
+        };
+        self.done.iter().zip(&*self.device_ids).map(wait).fold(Ok(()), Result::and)
     }
 }
 

@@ -16,9 +16,6 @@ use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
 use crate::{CompilerOptions, Executable, ForeignExecutable, RuntimeError, topology};
 
-/// With more, a CPU client takes minutes to make, and in the end aborts.
-const MOST_CPU_DEVICES: usize = 1024;
-
 /// A plugin that was opened, with the devices that it drives. Cheap to clone.
 #[derive(Clone)]
 pub struct Runtime {
@@ -258,8 +255,9 @@ fn open_client(
     };
     let given = given.clone();
     let Some(found) = cpu_devices else { return Ok((client(&given)?, given)) };
-    if !(1..=MOST_CPU_DEVICES).contains(&found) {
-        return Err(Problem::CpuDevices { found, most: MOST_CPU_DEVICES }.into());
+    const MOST: usize = ClientOptions::MOST_CPU_DEVICES;
+    if !(1..=MOST).contains(&found) {
+        return Err(Problem::CpuDevices { found, most: MOST }.into());
     }
     let counted = given.clone().with(COUNT, i64::try_from(found).unwrap_or(i64::MAX));
     match client(&counted) {

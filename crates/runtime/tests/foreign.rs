@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use expect_test::{Expect, expect};
-use shardwright_pjrt::{Arg, Buffer, CompileOptions, OpSharding, OptionValue, ProgramFormat};
+use shardwright_hlo::read_op_sharding;
+use shardwright_pjrt::{Arg, Buffer, CompileOptions, OptionValue, ProgramFormat};
 use shardwright_runtime::compile::{ForeignProgram, ProgramError};
 use shardwright_runtime::{DumpOptions, ForeignExecutable, Runtime, RuntimeErrorKind, RuntimeOptions};
 use shardwright_tensor::HostArray;
@@ -257,7 +258,9 @@ fn another_number_of_partitions_than_the_modules_is_refused() {
 fn a_serialized_module_is_compiled_too() {
     let executable = runtime().compile_foreign(&negate(), &CompileOptions::default()).unwrap();
     // What the compiler gives back is a message that wraps the module.
-    let module = ForeignProgram::recognise(&executable.loaded().optimized_program().unwrap().code).unwrap();
+    let module =
+        ForeignProgram::recognise(&executable.loaded().executable().optimized_program().unwrap().code)
+            .unwrap();
     assert_eq!(module.format(), ProgramFormat::Hlo);
     let again = runtime().compile_foreign(&module, &CompileOptions::default()).unwrap();
     let outputs = again.execute([Arg::Donate(vec![on_device(0, &[1., -2.])])]).unwrap().outputs;
@@ -269,14 +272,18 @@ fn an_executable_tells_what_it_is_and_so_does_its_copy() {
     let program = ForeignProgram::recognise(DOUBLE.as_bytes()).unwrap();
     let compiled = runtime().compile_foreign(&program, &options(4, &[])).unwrap();
     let loaded = compiled.loaded();
-    let copy = runtime().client().load(&loaded.serialize().unwrap()).unwrap();
-    for executable in [loaded, &copy] {
+    let copy = runtime().client().load(&loaded.executable().serialize().unwrap()).unwrap();
+    for loaded in [loaded, &copy] {
+        let executable = loaded.executable();
         assert_eq!(executable.name().unwrap(), "double");
         let counts = [executable.num_partitions(), executable.num_replicas(), executable.num_outputs()];
         assert_eq!(counts.map(Result::unwrap), [4, 1, 1]);
-        assert_eq!(executable.parameter_types()[0].to_string(), "f32[2,3]");
-        assert_eq!(executable.output_types()[0].to_string(), "f32[4,3]");
-        let text = |shardings: Option<Vec<OpSharding>>| shardings.unwrap()[0].to_string();
+        assert_eq!(loaded.parameter_types()[0].to_string(), "f32[2,3]");
+        assert_eq!(loaded.output_types()[0].to_string(), "f32[4,3]");
+        assert_eq!(loaded.device_assignment(), Ok(vec![0, 1, 2, 3]));
+        let text = |shardings: Option<Vec<Vec<u8>>>| {
+            read_op_sharding(&shardings.unwrap()[0]).unwrap()[0].to_string()
+        };
         assert_eq!(text(executable.parameter_shardings().unwrap()), "{devices=[4,1]<=[2,2]T(1,0)}");
         assert_eq!(
             text(executable.output_shardings().unwrap()),

@@ -182,3 +182,110 @@ fn host_memory_is_kept_for_ever_where_a_callback_is_refused() {
     drop(client);
     session.forget();
 }
+
+#[test]
+fn another_number_of_results_than_of_types() {
+    let session = Session::begin();
+    let change = |table: &mut sys::PJRT_Api| {
+        instead!(
+            table.PJRT_Executable_NumOutputs = |args: PJRT_Executable_NumOutputs_Args, own| {
+                let error = own();
+                // SAFETY: the struct is live.
+                unsafe { (*args).num_outputs = 2 };
+                error
+            }
+        );
+    };
+    let client = client_of(&try_load(&session, change).unwrap(), 1, "now");
+    let function = sys::PJRT_Executable_NumOutputs_Args::FUNCTION;
+    check(compile(&client, "sum f32[2]"), function, "2 results, with 1 types");
+}
+
+#[test]
+fn null_for_a_description() {
+    let session = Session::begin();
+    let change = |table: &mut sys::PJRT_Api| {
+        instead!(table.PJRT_Device_GetDescription = |_args: PJRT_Device_GetDescription_Args, _own| OK);
+    };
+    let plugin = try_load(&session, change).unwrap();
+    check(Client::new(&plugin, &ClientOptions::default()), "PJRT_Device_GetDescription", NULL);
+}
+
+#[test]
+fn a_memory_that_the_device_does_not_list() {
+    let session = Session::begin();
+    let change = |table: &mut sys::PJRT_Api| {
+        instead!(table.PJRT_Buffer_Memory = |_args: PJRT_Buffer_Memory_Args, _own| OK);
+    };
+    let client = client_of(&try_load(&session, change).unwrap(), 1, "now");
+    let buffers = put(&client, &[1.]);
+    let message = "gave a memory that FakeDevice(id=0) does not list";
+    check(buffers[0].memory(), sys::PJRT_Buffer_Memory_Args::FUNCTION, message);
+}
+
+/// Set in the process that is to end.
+const IN_CHILD: &str = "SHARDWRIGHT_PJRT_TEST_CHILD";
+
+#[test]
+fn a_copy_to_borrowed_memory_without_an_event_ends_the_process() {
+    if let Some(way) = std::env::var_os(IN_CHILD) {
+        return copy_without_an_event(way.to_str().unwrap());
+    }
+    for (way, function) in [("whole", "PJRT_Buffer_ToHostBuffer"), ("part", "PJRT_Buffer_CopyRawToHost")] {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["a_copy_to_borrowed_memory_without_an_event_ends_the_process", "--nocapture"])
+            .env(IN_CHILD, way)
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&child.stderr);
+        let reason = format!(
+            "plugin broke its contract: {function}: {NULL}: it may write to borrowed memory at any time"
+        );
+        assert!(words.contains(&reason), "{words}");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.status), Some(6), "{}", child.status);
+    }
+}
+
+fn copy_without_an_event(way: &str) {
+    let session = Session::begin();
+    let change = |table: &mut sys::PJRT_Api| {
+        instead!(table.PJRT_Buffer_ToHostBuffer = |_args: PJRT_Buffer_ToHostBuffer_Args, _own| OK);
+        instead!(table.PJRT_Buffer_CopyRawToHost = |_args: PJRT_Buffer_CopyRawToHost_Args, _own| OK);
+    };
+    let client = client_of(&try_load(&session, change).unwrap(), 1, "now");
+    let buffers = put(&client, &[1.]);
+    let copy = || match way {
+        "whole" => buffers[0].copy_into_bytes(&mut [0; 4]),
+        _ => buffers[0].copy_part_into(0, &mut [0; 4]),
+    };
+    // Nothing comes back: neither a result nor a panic.
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(copy));
+    panic!("it went on with {caught:?}");
+}
+
+#[test]
+fn a_store_without_a_way_to_make_errors_gives_an_empty_value() {
+    let session = Session::begin();
+    let change = |table: &mut sys::PJRT_Api| {
+        instead!(
+            table.PJRT_Client_Create = |args: PJRT_Client_Create_Args, own| {
+                let error = own();
+                // SAFETY: the struct is live, the store is there during the call, and the value is this function's.
+                unsafe {
+                    let mut get = sys::PJRT_KeyValueTryGetCallback_Args {
+                        user_arg: (*args).kv_try_get_user_arg,
+                        value: ptr::dangling_mut(),
+                        value_size: 9,
+                        ..Struct::new()
+                    };
+                    assert!((*args).kv_try_get_callback.unwrap()(&mut get).is_null());
+                    assert_eq!((get.value, get.value_size), (ptr::null_mut(), 0));
+                    get.value_deleter_callback.unwrap()(get.value);
+                }
+                error
+            }
+        );
+    };
+    let plugin = try_load(&session, change).unwrap();
+    Client::with_store(&plugin, &ClientOptions::default(), Arc::new(MemoryStore::default())).unwrap();
+}

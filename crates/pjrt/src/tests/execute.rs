@@ -107,10 +107,11 @@ fn one_client_serves_several_threads() {
 fn executables_are_described() {
     let session = Session::begin();
     let client = client(&session, 1, "now");
-    let executable = compile(&client, "add f32[2,3]").unwrap();
+    let loaded = compile(&client, "add f32[2,3]").unwrap();
+    let executable = loaded.executable();
     let ty = "f32[2,3]";
-    assert_eq!(executable.parameter_types().iter().map(ToString::to_string).collect::<Vec<_>>(), [ty, ty]);
-    assert_eq!(executable.output_types().iter().map(ToString::to_string).collect::<Vec<_>>(), [ty]);
+    assert_eq!(loaded.parameter_types().iter().map(ToString::to_string).collect::<Vec<_>>(), [ty, ty]);
+    assert_eq!(loaded.output_types().iter().map(ToString::to_string).collect::<Vec<_>>(), [ty]);
     assert_eq!(executable.memory_stats().unwrap().argument, 48);
     assert_eq!(executable.cost_analysis().unwrap(), [("flops".to_owned(), NamedValue::F32(1.))]);
     assert_eq!(executable.fingerprint().unwrap(), b"add f32[2,3]");
@@ -130,4 +131,141 @@ fn topologies_are_described_and_compiled_for() {
     assert_eq!(executable.num_partitions(), Ok(4));
     let error = Topology::new(&plugin, "v5e:2x2", &ClientOptions::default()).unwrap_err();
     assert_eq!(error.code(), Some(StatusCode::InvalidArgument));
+}
+
+#[test]
+fn a_topology_is_what_it_was_when_it_was_written_down() {
+    let session = Session::begin();
+    let plugin = load(&session);
+    let topology = Topology::of_client(&client(&session, 3, "late")).unwrap();
+    let again = Topology::deserialize(&plugin, &topology.serialize().unwrap()).unwrap();
+    assert_eq!(again.devices(), topology.devices());
+    let error = Topology::deserialize(&plugin, b"damaged").unwrap_err();
+    assert_eq!(error.code(), Some(StatusCode::InvalidArgument));
+    let named = |count: i64| {
+        let options = ClientOptions::default().with("num_slices", 1).with("num_slices", count);
+        Topology::new(&plugin, "fake:4", &options).unwrap_err().to_string()
+    };
+    assert_eq!(named(1), "refused: topology \"fake:4\": the option num_slices is given twice");
+}
+
+#[test]
+fn a_loaded_program_is_the_one_that_was_compiled() {
+    let session = Session::begin();
+    let client = client(&session, 4, "late");
+    let options = CompileOptions {
+        num_replicas: 2,
+        num_partitions: 2,
+        device_assignment: vec![3, 1, 0, 2],
+        ..CompileOptions::default()
+    };
+    let compiled = client.compile(b"identity f32[1]", ProgramFormat::Mlir, &options).unwrap();
+    let kept = compiled.executable().serialize().unwrap();
+    let taken = SerializedExecutable::from_trusted(kept.bytes().to_vec(), kept.digest()).unwrap();
+    assert_eq!(taken, kept);
+    let loaded = client.load(&taken).unwrap();
+    assert_eq!(loaded.device_assignment(), Ok(vec![3, 1, 0, 2]));
+    let args =
+        loaded.addressable_devices().map(|device| client.buffer_from_host(&array(&[5.]), device).unwrap());
+    let execution = loaded.execute([Arg::Donate(args.collect())]).unwrap();
+    for output in &execution.outputs[0] {
+        assert_eq!(output.to_host().unwrap(), array(&[5.]));
+    }
+}
+
+#[test]
+fn an_executable_of_another_plugin_is_refused() {
+    let session = Session::begin();
+    let kept = compile(&client(&session, 1, "now"), "nothing").unwrap().executable().serialize().unwrap();
+    let other = try_load(&session, |table| table.pjrt_api_version.minor_version = 106).unwrap();
+    let attributes = "0 bytes, integer -7, number 0.5, stablehlo_current_version [1, 2, 3], truth true, words a \
+                      plugin for tests";
+    let error = client_of(&other, 1, "now").load(&kept).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "refused: serialized executable: a plugin with PJRT API 0.81, {attributes} has made it, this one has \
+             PJRT API 0.106, {attributes}"
+        )
+    );
+    assert_eq!(session.calls("PJRT_Executable_DeserializeAndLoad"), 0);
+}
+
+#[test]
+fn bytes_that_are_no_executable_are_refused() {
+    let session = Session::begin();
+    let client = client(&session, 1, "now");
+    let take = |bytes: &[u8]| {
+        let digest = <sha2::Sha256 as sha2::Digest>::digest(bytes).into();
+        SerializedExecutable::from_trusted(bytes.to_vec(), digest)
+    };
+    let error = take(b"an executable").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "refused: serialized executable: it does not begin as what this version of the library has serialized"
+    );
+    // Cut off in the line of the plugin.
+    let cut = take(b"shardwright-pjrt-executable-1\nPJRT").unwrap();
+    assert_eq!(client.load(&cut).unwrap_err().kind(), ErrorKind::Refused);
+}
+
+#[test]
+fn a_program_on_devices_of_another_process_is_not_started_here() {
+    let session = Session::begin();
+    let options = ClientOptions::default().with("devices", 2).with("addressable", 1);
+    let client = Client::new(&load(&session), &options).unwrap();
+    let options = CompileOptions { device_assignment: vec![1], ..CompileOptions::default() };
+    let executable = client.compile(b"identity f32[1]", ProgramFormat::Mlir, &options).unwrap();
+    assert_eq!(executable.addressable_devices().len(), 0);
+    assert_eq!(executable.device_assignment(), Ok(vec![1]));
+    let error = executable.execute([Arg::Donate(Vec::new())]).err().unwrap();
+    assert_eq!(error.to_string(), "refused: execute: the program runs on no device of this process");
+}
+
+#[test]
+fn waiting_for_a_program_waits_for_all_its_devices() {
+    let session = Session::begin();
+    let client = client(&session, 3, "late");
+    let options = CompileOptions { num_partitions: 3, ..CompileOptions::default() };
+    let executable = client.compile(b"run-fail 8 no more room", ProgramFormat::Mlir, &options).unwrap();
+    let execution = executable.execute([]).unwrap();
+    assert_eq!(execution.wait().unwrap_err().message(), "no more room");
+    assert_eq!(session.calls("PJRT_Event_Await"), 3);
+}
+
+#[test]
+fn arguments_in_another_memory_are_refused() {
+    let session = Session::begin();
+    let client = client(&session, 1, "late");
+    let executable = compile(&client, "donate identity f32[1]").unwrap();
+    let device = &client.devices()[0];
+    let pinned = device.memory("pinned_host").unwrap();
+    let there = client.buffer_from_host(&array(&[1.]), pinned).unwrap();
+    let back = there.copy_to(device).unwrap();
+    let run = |buffer| executable.execute([Arg::Donate(vec![buffer])]);
+    assert_eq!(
+        run(there).err().unwrap().to_string(),
+        "refused: execute: argument 0: a buffer in the default memory is needed, got one in pinned_host"
+    );
+    let result = run(back).unwrap().outputs.remove(0).remove(0);
+    let sent = result.copy_to(pinned).unwrap();
+    assert_eq!(run(sent).err().unwrap().kind(), ErrorKind::Refused);
+    let named = client.buffer_from_host(&array(&[1.]), device.memory("device").unwrap()).unwrap();
+    assert_eq!(run(named).unwrap().outputs[0][0].to_host().unwrap(), array(&[1.]));
+}
+
+#[test]
+fn shardings_come_as_the_plugin_has_them() {
+    let session = Session::begin();
+    let client = client(&session, 2, "now");
+    let options = CompileOptions { num_partitions: 2, ..CompileOptions::default() };
+    let loaded = client.compile(b"sum f32[4]", ProgramFormat::Mlir, &options).unwrap();
+    // Tiles [2], counted in [2], which is not transposed.
+    let tiled = vec![1 << 3, 3, 3 << 3 | 2, 1, 2, 9 << 3 | 2, 1, 2, 10 << 3 | 2, 1, 0];
+    assert_eq!(loaded.executable().parameter_shardings(), Ok(Some(vec![tiled])));
+    assert_eq!(loaded.executable().output_shardings(), Ok(Some(vec![Vec::new()])));
+
+    let without = try_load(&session, |table| table.extension_start = std::ptr::null_mut()).unwrap();
+    let loaded = compile(&client_of(&without, 1, "now"), "sum f32[4]").unwrap();
+    assert_eq!(loaded.executable().parameter_shardings(), Ok(None));
 }

@@ -1,6 +1,7 @@
 //! The key-value store, called by the plugin.
 
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::*;
@@ -148,4 +149,66 @@ fn a_store_lives_as_long_as_its_client() {
     assert_eq!(Arc::strong_count(&store), 2);
     drop(buffers);
     assert_eq!(Arc::strong_count(&store), 1);
+}
+
+#[test]
+fn a_store_is_called_by_the_plugins_own_thread() {
+    let session = Session::begin();
+    let store = MemoryStore::default();
+    let options = options().with("events", "thread").with("put_later", "a=1");
+    let client = Client::with_store(&load(&session), &options, Arc::new(store.clone())).unwrap();
+    assert_eq!(store.get("a", LONG).as_deref(), Ok(b"1".as_slice()));
+    drop(client);
+}
+
+#[test]
+fn a_store_is_not_called_when_its_client_is_gone() {
+    let session = Session::begin();
+    let store = MemoryStore::default();
+    let options = options().with("events", "late").with("put_later", "a=1");
+    drop(Client::with_store(&load(&session), &options, Arc::new(store.clone())).unwrap());
+    session.release();
+    assert_eq!(store.try_get("a").unwrap_err().code(), StatusCode::NotFound);
+}
+
+/// Has its own client let go of when it is called, and says so to the end.
+struct LetsGo {
+    client: Mutex<Receiver<Client>>,
+    told: Sender<&'static str>,
+}
+
+impl KeyValueStore for LetsGo {
+    fn get(&self, _: &str, _: Duration) -> Result<Vec<u8>, KeyValueError> {
+        Ok(Vec::new())
+    }
+
+    fn try_get(&self, _: &str) -> Result<Vec<u8>, KeyValueError> {
+        Ok(Vec::new())
+    }
+
+    fn put(&self, _: &str, _: &[u8]) -> Result<(), KeyValueError> {
+        drop(self.client.lock().unwrap().recv_timeout(LONG).unwrap());
+        self.told.send("let go").unwrap();
+        Ok(())
+    }
+}
+
+impl Drop for LetsGo {
+    fn drop(&mut self) {
+        self.told.send("dropped").unwrap();
+    }
+}
+
+#[test]
+fn the_last_handle_of_a_client_can_go_in_its_store() {
+    let session = Session::begin();
+    let ((give, client), (told, heard)) = (channel(), channel());
+    let store = LetsGo { client: Mutex::new(client), told };
+    let options = options().with("events", "thread").with("put_later", "a=1");
+    give.send(Client::with_store(&load(&session), &options, Arc::new(store)).unwrap()).unwrap();
+    assert_eq!([(); 2].map(|()| heard.recv_timeout(LONG)), [Ok("let go"), Ok("dropped")]);
+    // The thread that destroys it need not have come so far.
+    while session.live().contains_key("client") {
+        std::thread::yield_now();
+    }
 }

@@ -141,6 +141,7 @@ impl Compiler {
         let loaded = self.client.compile(source.code, source.format, options)?;
         let serialized = self.setup.cache.as_ref().filter(|cache| !cache.is_read_only()).and_then(|_| {
             loaded
+                .executable()
                 .serialize()
                 .inspect_err(|error| self.say_once(&format!("programs are not kept: {error}")))
                 .ok()

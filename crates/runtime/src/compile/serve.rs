@@ -86,7 +86,7 @@ fn compile(request: &Request, code: &[u8]) -> Result<Reply, Error> {
     let plugin = Plugin::load(&request.plugin)?;
     let client = Client::new(&plugin, &request.client_options)?;
     let executable = client.compile(code, request.format, &request.options)?;
-    Ok(executable.serialize().map_or_else(Reply::NotSerialized, Reply::Executable))
+    Ok(executable.executable().serialize().map_or_else(Reply::NotSerialized, Reply::Executable))
 }
 
 /// The pipe to the parent, for replies only: what plugins print goes to stderr, where it does no harm.
