@@ -156,7 +156,9 @@ impl RuntimeError {
     /// What kind of thing went wrong.
     pub fn kind(&self) -> RuntimeErrorKind {
         match &self.problem {
-            Problem::Plugin(_) | Problem::PluginFile(_) | Problem::MemoryLimit { .. } => RuntimeErrorKind::Plugin,
+            Problem::Plugin(_) | Problem::PluginFile(_) | Problem::MemoryLimit { .. } => {
+                RuntimeErrorKind::Plugin
+            }
             Problem::CpuDevices { .. } => RuntimeErrorKind::Devices,
             Problem::Mesh { .. }
             | Problem::ProgramMesh { .. }

@@ -9,9 +9,7 @@ use shardwright_pjrt::{
 };
 
 use crate::array::Conversions;
-use crate::compile::{
-    Compilation, CompileSetup, Compiler, ForeignProgram, LoadedFrom, PluginFile, Source,
-};
+use crate::compile::{Compilation, CompileSetup, Compiler, ForeignProgram, LoadedFrom, PluginFile, Source};
 use crate::compiler::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
@@ -69,10 +67,8 @@ impl Runtime {
     pub fn new(plugin: &Path, options: &RuntimeOptions) -> Result<Runtime, RuntimeError> {
         let _span = tracing::debug_span!("open plugin", file = %plugin.display()).entered();
         check_before_loading(plugin, &Environment::from_process())?;
-        let loaded_from = LoadedFrom {
-            flags: flags::check_environment(plugin)?,
-            plugin: PluginFile::now(plugin),
-        };
+        let loaded_from =
+            LoadedFrom { flags: flags::check_environment(plugin)?, plugin: PluginFile::now(plugin) };
         let plugin = Plugin::load(plugin)?;
         let cpu_devices = match options.cpu_devices {
             None => options.compiler.flags.host_devices()?.or(loaded_from.flags.xla().host_devices()?),

@@ -433,7 +433,9 @@ fn several_processes_use_one_cache_at_once() {
             // Each removes what the others have written, or are reading.
             double(&runtime(CompileCache::new(folder)));
             let entries = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
-            entries.filter(|path| path.extension().is_some_and(|ending| ending == "executable")).for_each(|path| drop(fs::remove_file(path)));
+            entries
+                .filter(|path| path.extension().is_some_and(|ending| ending == "executable"))
+                .for_each(|path| drop(fs::remove_file(path)));
         }
         return tell_how_it_was_compiled(folder);
     }

@@ -356,25 +356,43 @@ fn names_and_paths_are_taken_in_order_or_by_device() {
 
 #[test]
 fn the_device_is_read_as_it_is_meant() {
-    check("PJRT_DEVICE= cpu\t", expect![[r#"
+    check(
+        "PJRT_DEVICE= cpu\t",
+        expect![[r#"
         cpu, not fetched yet (cpu: cpu 1.0, by default)
-    "#]]);
-    check("PJRT_DEVICE=  ", expect![[r#"
+    "#]],
+    );
+    check(
+        "PJRT_DEVICE=  ",
+        expect![[r#"
         cpu, not fetched yet (cpu: cpu 1.0, by default)
-    "#]]);
-    check("PJRT_DEVICE=gpu\nPJRT_NAMES_AND_LIBRARY_PATHS=GPU:$/a.so\na.so", expect![[r#"
+    "#]],
+    );
+    check(
+        "PJRT_DEVICE=gpu\nPJRT_NAMES_AND_LIBRARY_PATHS=GPU:$/a.so\na.so",
+        expect![[r#"
         $/a.so (by PJRT_NAMES_AND_LIBRARY_PATHS)
-    "#]]);
+    "#]],
+    );
     // What is known is not taken for a misspelled other one.
-    check("PJRT_DEVICE=GPU", expect![[r#"
+    check(
+        "PJRT_DEVICE=GPU",
+        expect![[r#"
         error: there is no plugin for PJRT_DEVICE=GPU; there are plugins for CPU, TPU; for another device name its plugin with --plugin PATH or PJRT_NAMES_AND_LIBRARY_PATHS=gpu:PATH
-    "#]]);
-    check("PJRT_DEVICE=rocm", expect![[r#"
+    "#]],
+    );
+    check(
+        "PJRT_DEVICE=rocm",
+        expect![[r#"
         error: there is no plugin for PJRT_DEVICE=ROCM; there are plugins for CPU, TPU; for another device name its plugin with --plugin PATH or PJRT_NAMES_AND_LIBRARY_PATHS=rocm:PATH
-    "#]]);
-    check("PJRT_DEVICE=QPU", expect![[r#"
+    "#]],
+    );
+    check(
+        "PJRT_DEVICE=QPU",
+        expect![[r#"
         error: there is no plugin for PJRT_DEVICE=QPU: did you mean TPU?; there are plugins for CPU, TPU; for another device name its plugin with --plugin PATH or PJRT_NAMES_AND_LIBRARY_PATHS=qpu:PATH
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -56,12 +56,7 @@ impl ChildCompiler {
     }
 
     /// Has a program compiled. `name` is for messages.
-    pub(super) fn compile(
-        &self,
-        name: &str,
-        request: &Request,
-        code: &[u8],
-    ) -> Result<Reply, CompilerDeath> {
+    pub(super) fn compile(&self, name: &str, request: &Request, code: &[u8]) -> Result<Reply, CompilerDeath> {
         let (program, memory_limit) = (name.to_owned(), self.memory_limit);
         let death =
             |ending| CompilerDeath { program: program.clone(), ending, memory_limit, output: String::new() };

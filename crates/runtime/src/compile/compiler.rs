@@ -201,7 +201,9 @@ impl Compiler {
             return Ok(None);
         }
         let error = match reply.map_err(|death| Problem::CompilerDied(Box::new(death)))? {
-            Reply::Refused(error) => return Err(Problem::refused_in_child(error, child.memory_limit()).into()),
+            Reply::Refused(error) => {
+                return Err(Problem::refused_in_child(error, child.memory_limit()).into());
+            }
             Reply::NotSerialized(error) => error,
             Reply::Executable(serialized) => match self.client.load(&serialized) {
                 Ok(loaded) => {

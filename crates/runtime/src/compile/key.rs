@@ -27,7 +27,8 @@ impl Source<'_> {
     /// A digest of the types that it takes and gives, so that programs of one name are told apart: those on the line
     /// of the main function. All programs that are no MLIR text have the same.
     pub(super) fn signature(&self) -> String {
-        let main = self.code.split(|&byte| byte == b'\n').find(|line| memmem::find(line, b"@main(").is_some());
+        let main =
+            self.code.split(|&byte| byte == b'\n').find(|line| memmem::find(line, b"@main(").is_some());
         let main = String::from_utf8_lossy(main.unwrap_or_default());
         let types = main.match_indices("tensor<").map(|(at, _)| main[at..].split('>').next());
         hex_digest(types.flatten().collect::<Vec<_>>().join(" ").as_bytes())
@@ -169,11 +170,14 @@ mod tests {
 
     #[test]
     fn a_signature_is_the_types_of_the_main_function() {
-        let signature = |code: &str| {
-            Source { name: "m", code: code.as_bytes(), format: ProgramFormat::Mlir }.signature()
-        };
-        let one = signature("module @m {\n  func.func @main(%x: tensor<2xf32>) -> tensor<4xi8> {\n    %y = a\n  }\n}");
-        let two = signature("module @m {\n  func.func @main(%a: tensor<2xf32> loc(\"w\")) -> (tensor<4xi8>) {\n}\n}");
+        let signature =
+            |code: &str| Source { name: "m", code: code.as_bytes(), format: ProgramFormat::Mlir }.signature();
+        let one = signature(
+            "module @m {\n  func.func @main(%x: tensor<2xf32>) -> tensor<4xi8> {\n    %y = a\n  }\n}",
+        );
+        let two = signature(
+            "module @m {\n  func.func @main(%a: tensor<2xf32> loc(\"w\")) -> (tensor<4xi8>) {\n}\n}",
+        );
         assert_eq!(one, two);
         assert_ne!(one, signature("func.func @main(%x: tensor<3xf32>) -> tensor<4xi8> {"));
         assert_eq!(signature("ML\u{1}R"), signature(""));

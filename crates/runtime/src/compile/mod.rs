@@ -48,12 +48,12 @@ mod serve;
 
 pub use cache::{CacheMiss, CacheSummary, CompileCache};
 pub use child::ChildCompiler;
-pub(crate) use compiler::{Compiler, LoadedFrom};
 pub use compiler::{Compilation, CompileSetup, CompiledBy};
+pub(crate) use compiler::{Compiler, LoadedFrom};
 pub(crate) use death::Limit;
 pub use death::{CompilerDeath, Ending};
 pub use foreign::{ForeignProgram, ProgramError, StablehloVersion};
 pub(crate) use key::Source;
-pub(crate) use plugin_digest::PluginFile;
 pub use place::{CachePlaceError, CacheVariables};
+pub(crate) use plugin_digest::PluginFile;
 pub use serve::serve_if_asked;

@@ -59,7 +59,9 @@ pub enum CachePlaceError {
         given: String,
     },
     /// A limit that is none.
-    #[error("SHARDWRIGHT_COMPILE_CACHE_LIMIT is {given:?}, expected a number of gibibytes above 0, such as 0.5")]
+    #[error(
+        "SHARDWRIGHT_COMPILE_CACHE_LIMIT is {given:?}, expected a number of gibibytes above 0, such as 0.5"
+    )]
     Limit {
         /// What was written.
         given: String,
@@ -82,7 +84,8 @@ impl CacheVariables {
         let Some(text) = non_empty(&self.compile_cache_limit) else { return Ok(None) };
         let gib = text.to_str().and_then(|text| text.trim().parse::<f64>().ok());
         // Beyond what an integer holds it is the largest one, which is no limit.
-        let bytes = gib.filter(|gib| gib.is_finite() && *gib > 0.0).map(|gib| (gib * (1u64 << 30) as f64) as u64);
+        let bytes =
+            gib.filter(|gib| gib.is_finite() && *gib > 0.0).map(|gib| (gib * (1u64 << 30) as f64) as u64);
         bytes.map(Some).ok_or_else(|| CachePlaceError::Limit { given: text.to_string_lossy().into_owned() })
     }
 }
@@ -155,10 +158,11 @@ impl CompileCache {
             Some("ro") => return Ok(Some(CompileCache::read_only(default()?))),
             _ => {}
         }
-        let (folder, read_only) = match text.to_str().and_then(|text| text.split_at_checked(text.len().checked_sub(3)?)) {
-            Some((folder, suffix)) if suffix.eq_ignore_ascii_case(":ro") => (Path::new(folder), true),
-            _ => (Path::new(text), false),
-        };
+        let (folder, read_only) =
+            match text.to_str().and_then(|text| text.split_at_checked(text.len().checked_sub(3)?)) {
+                Some((folder, suffix)) if suffix.eq_ignore_ascii_case(":ro") => (Path::new(folder), true),
+                _ => (Path::new(text), false),
+            };
         let written = folder.as_os_str().as_encoded_bytes();
         if !written.contains(&b'/') && !written.starts_with(b"~") && ![&b"."[..], b".."].contains(&written) {
             return Err(CachePlaceError::Unclear { given: given() });
@@ -244,7 +248,10 @@ mod tests {
         }
         for given in ["no", "0", "Of", "compiled", "compiled:ro", "é"] {
             let advice = format!("for a folder of that name write ./{given}");
-            check(&format!("GIVEN={given}"), &format!("the compile cache is {given:?}, {expected}; {advice}"));
+            check(
+                &format!("GIVEN={given}"),
+                &format!("the compile cache is {given:?}, {expected}; {advice}"),
+            );
         }
         check(
             "GIVEN=~joe/c HOME=/h",

@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn a_file_that_is_not_the_loaded_one_any_more_has_no_digest() {
         let folder = tempfile::tempdir().unwrap();
-        let (plugin, cache) = (folder.path().join("plugin.so"), CompileCache::new(folder.path().join("notes")));
+        let (plugin, cache) =
+            (folder.path().join("plugin.so"), CompileCache::new(folder.path().join("notes")));
         fs::write(&plugin, "one").unwrap();
         let loaded = PluginFile::now(&plugin);
         assert!(loaded.is_unchanged());

@@ -53,7 +53,10 @@ impl EnvironmentFlags {
 impl Display for EnvironmentFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts = [(XLA_FLAGS, &self.xla_text), (LIBTPU_INIT_ARGS, &self.tpu_text)];
-        texts.iter().filter(|(_, text)| !text.is_empty()).try_for_each(|(name, text)| writeln!(f, "{name}={text}"))
+        texts
+            .iter()
+            .filter(|(_, text)| !text.is_empty())
+            .try_for_each(|(name, text)| writeln!(f, "{name}={text}"))
     }
 }
 
