@@ -18,7 +18,7 @@ use crate::plugins::{Sha256Digest, digest_while};
 pub(crate) struct PluginFile {
     path: PathBuf,
     /// Nothing where it could not be read.
-    state: Option<String>,
+    identity: Option<String>,
 }
 
 /// The digest of a plugin's file.
@@ -29,12 +29,12 @@ impl PluginFile {
     /// The file as it is now, to be called before it is loaded. A link may lead elsewhere later, and does not count.
     pub(crate) fn now(path: &Path) -> PluginFile {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        PluginFile { state: fs::metadata(&path).ok().map(|file| state(&file)), path }
+        PluginFile { identity: fs::metadata(&path).ok().map(|file| identity(&file)), path }
     }
 
     /// Whether the path still leads to what was loaded from it.
     pub(super) fn is_unchanged(&self) -> bool {
-        self.state.is_some() && PluginFile::now(&self.path).state == self.state
+        self.identity.is_some() && PluginFile::now(&self.path).identity == self.identity
     }
 
     /// Reads the file, or only the note that is kept in the cache's folder of an earlier reading.
@@ -49,11 +49,12 @@ impl PluginFile {
         if !self.is_unchanged() {
             return Err(replaced());
         }
-        let name = format!("plugin-{}", self.state.as_deref().unwrap_or_default());
+        let mut file = File::open(&self.path)?;
+        let name = note_name(&file.metadata()?);
         if let Some(noted) = read_note(&cache.folder().join(&name)) {
             return Ok(PluginDigest(noted));
         }
-        let digest = digest_while(&mut File::open(&self.path)?, |e| e, |_| Ok(()))?;
+        let digest = digest_while(&mut file, |e| e, |_| Ok(()))?;
         if !self.is_unchanged() {
             return Err(replaced());
         }
@@ -72,10 +73,15 @@ impl fmt::Display for PluginDigest {
     }
 }
 
-fn state(file: &Metadata) -> String {
+/// What is another for another file, or one that was written since.
+fn identity(file: &Metadata) -> String {
     let (dev, ino, size) = (file.dev(), file.ino(), file.size());
-    let (written, changed) = ((file.mtime(), file.mtime_nsec()), (file.ctime(), file.ctime_nsec()));
-    format!("{dev:x}-{ino:x}-{size:x}-{:x}.{:x}-{:x}.{:x}", written.0, written.1, changed.0, changed.1)
+    format!("{dev:x}-{ino:x}-{size:x}-{:x}.{:x}", file.mtime(), file.mtime_nsec())
+}
+
+/// With the time of the last change of any kind too, which also comes with a new link and cannot be set back.
+fn note_name(file: &Metadata) -> String {
+    format!("plugin-{}-{:x}.{:x}", identity(file), file.ctime(), file.ctime_nsec())
 }
 
 fn read_note(path: &Path) -> Option<Sha256Digest> {
@@ -134,7 +140,8 @@ mod tests {
             (folder.path().join("plugin.so"), CompileCache::new(folder.path().join("notes")));
         fs::write(&plugin, "one").unwrap();
         let loaded = PluginFile::now(&plugin);
-        assert!(loaded.is_unchanged());
+        fs::hard_link(&plugin, folder.path().join("link")).unwrap();
+        assert!(loaded.is_unchanged(), "a link to it changes nothing of it");
         // An upgrade puts another file in its place, here even of the same size.
         fs::write(folder.path().join("new"), "two").unwrap();
         fs::rename(folder.path().join("new"), &plugin).unwrap();
