@@ -3,6 +3,8 @@
 //! Every case runs the real binary with a plugin that does not exist: a complaint about anything else proves that it
 //! came before a plugin was looked for.
 
+mod command;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -47,12 +49,8 @@ impl Folder {
 
     /// The command in this folder, untouched by the environment of the test.
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_shardwright"));
-        command.current_dir(self.path()).args(words).env("SHARDWRIGHT_CACHE_DIR", self.path().join("cache"));
-        for variable in ["SHARDWRIGHT_PLUGIN", "SHARDWRIGHT_COMPILE_CACHE", "CPU_NUM_DEVICES", "XLA_USE_BF16"]
-        {
-            command.env_remove(variable);
-        }
+        let mut command = command::command(words);
+        command.current_dir(self.path()).env("SHARDWRIGHT_CACHE_DIR", self.path().join("cache"));
         command
     }
 

@@ -1,8 +1,12 @@
 //! What `shardwright doctor` tells of plugins that work, are missing, crash, hang or end the process.
 
+mod command;
+
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
 use serde_json::Value;
@@ -31,11 +35,16 @@ impl Home {
     }
 
     fn doctor(&self, words: &[&str], variables: &[(&str, &str)]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_shardwright"));
+        self.command(words, variables).output().unwrap()
+    }
+
+    fn command(&self, words: &[&str], variables: &[(&str, &str)]) -> Command {
+        let mut command = command::command(&["doctor"]);
         // In the part of a Python that has pip.
         command.env_clear().env("HOME", self.path()).env("SHARDWRIGHT_PYTHON", "/bin/echo");
         command.envs(variables.iter().copied());
-        command.arg("doctor").args(words).output().unwrap()
+        command.args(words);
+        command
     }
 
     /// What is said of plugin and devices, the last words, and the exit code.
@@ -115,7 +124,7 @@ fn what_stands_in_the_way_of_fetching_it_is_a_problem() {
         assert!(text.contains(part), "{text}");
         assert!(text.ends_with("1 problem, 1 warning\n"), "{text}");
     };
-    check(&[("HOME", "")], "problem  folder  there is none, for HOME is not set");
+    check(&[("HOME", "")], "problem  folder    there is none, for HOME is not set");
     let file = home.path().join("file");
     check(&[("SHARDWRIGHT_CACHE_DIR", file.to_str().unwrap())], "file is no folder");
     check(&[("SHARDWRIGHT_PYTHON", "/bin/false")], "/bin/false has none");
@@ -318,5 +327,114 @@ fn a_library_that_is_no_plugin_is_a_problem() {
             error: doctor found 1 problem
             exit code 3
         "#]],
+    );
+}
+
+#[test]
+fn a_doctor_that_is_killed_takes_its_child_with_it() {
+    let home = Home::new();
+    let pid = home.path().join("pid");
+    let code = format!(
+        "#include <stdio.h>\n#include <unistd.h>\nvoid *GetPjrtApi(void) {{ \
+         FILE *file = fopen({:?}, \"w\"); fprintf(file, \"%d.\", getpid()); fclose(file); for (;;) pause(); }}",
+        pid.to_str().unwrap()
+    );
+    let library = home.library("plugin.so", &code);
+    let mut doctor = home.command(&["--plugin", library.to_str().unwrap()], &[]);
+    let mut doctor = doctor.stdout(Stdio::null()).spawn().unwrap();
+    let written = || fs::read_to_string(&pid).ok().filter(|text| text.ends_with('.'));
+    wait_until(|| written().is_some());
+    let child = written().unwrap().trim_end_matches('.').to_owned();
+    assert!(is_running(&child));
+    doctor.kill().unwrap();
+    doctor.wait().unwrap();
+    wait_until(|| !is_running(&child));
+}
+
+fn is_running(pid: &str) -> bool {
+    let status = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+    // A process that has ended stays listed, as a zombie, until somebody asks for its status.
+    !status.is_empty() && !status.contains(") Z ")
+}
+
+/// Waits for what is to happen soon, for as long as a busy machine may take.
+#[track_caller]
+fn wait_until(mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !happened() {
+        assert!(Instant::now() < deadline, "it has not happened");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_plugin_that_writes_without_end_of_line_takes_no_memory() {
+    let home = Home::new();
+    let code = "#include <stdlib.h>\n#include <unistd.h>\n\
+        void *GetPjrtApi(void) { static char text[1 << 20]; for (int i = 0; i < sizeof text; i++) text[i] = 'a'; \
+        for (int i = 0; i < 1000; i++) write(2, text, sizeof text); _exit(9); }";
+    let library = home.library("plugin.so", code);
+    let doctor = home.command(&["--plugin", library.to_str().unwrap()], &[]);
+    // A thousand MiB are written, and all of doctor has less.
+    let mut limited = Command::new("/bin/sh");
+    limited
+        .args(["-c", "ulimit -v 700000; exec \"$0\" \"$@\""])
+        .arg(doctor.get_program())
+        .args(doctor.get_args());
+    limited.env_clear().envs(doctor.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = limited.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(text.contains("the plugin ended the process: exit status: 9"), "{text}");
+    let longest = text.lines().map(str::len).max().unwrap();
+    assert!(longest < 1000, "{longest}");
+}
+
+#[test]
+fn the_cache_of_a_run_with_the_same_flags_is_looked_at() {
+    let home = Home::new();
+    let shared = home.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, PermissionsExt::from_mode(0o775)).unwrap();
+    let compiled = |words: &[&str], variables: &[(&str, &str)]| {
+        let output = home.doctor(words, variables);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find(|line| line.contains("  compiled  "));
+        let line = line.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+        format!("{}\n", line.trim_start().replace(home.path().to_str().unwrap(), "$"))
+    };
+    let (own, limit) = ("SHARDWRIGHT_COMPILE_CACHE", "SHARDWRIGHT_COMPILE_CACHE_LIMIT");
+    let shared = shared.to_str().unwrap();
+    expect![[r#"
+          ok       compiled  $/.cache/shardwright/compiled: 0 programs, 0 B of at most 512.0 MiB
+          ok       compiled  off
+          problem  compiled  the compile cache is "no", expected on, off, ro, a folder with a separator in it, or such a folder and :ro; for a folder of that name write ./no
+          warning  compiled  $/shared: others can write to it (mode 775); take that from them with chmod go-w
+          warning  compiled  /dev/null/compiled: /dev/null cannot be written: it is not a folder
+          problem  compiled  SHARDWRIGHT_COMPILE_CACHE_LIMIT is "much", expected a number of gibibytes above 0, such as 0.5
+    "#]].assert_eq(
+        &[
+            compiled(&[], &[(limit, "0.5")]),
+            compiled(&["--compile_cache=off"], &[(own, shared)]),
+            compiled(&["--compile_cache=no"], &[]),
+            compiled(&["--compile_cache", shared], &[]),
+            compiled(&[], &[(own, "/dev/null/compiled")]),
+            compiled(&[], &[(limit, "much")]),
+        ]
+        .concat(),
+    );
+    let output = home.doctor(&["--compile_in_process", "--compile_timeout=5"], &[]);
+    assert_eq!(output.status.code(), Some(2), "as for a run");
+}
+
+#[test]
+fn flags_for_the_compiler_are_tried_as_a_run_tries_them() {
+    let cache = cache();
+    let variables = [("SHARDWRIGHT_CACHE_DIR", cache.to_str().unwrap())];
+    let output = Home::new().doctor(&["--xla_flags=--xla_no_such_flag=1"], &variables);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("problem  opening  --xla_flags: the compiler has no flag xla_no_such_flag"),
+        "{text}"
     );
 }

@@ -1,5 +1,7 @@
 //! Flags for the compiler and records of a run, as the command takes and writes them, with the real CPU plugin.
 
+mod command;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -14,12 +16,8 @@ const MODEL: &str = r#"{"model_type": "llama", "hidden_size": 32, "intermediate_
 
 /// The command with this value of `XLA_FLAGS`, otherwise untouched by the environment of the test.
 fn command(xla_flags: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardwright"));
-    for variable in ["SHARDWRIGHT_PLUGIN", "CPU_NUM_DEVICES", "SHARDWRIGHT_XLA_FLAGS", "TF_CPP_MIN_LOG_LEVEL"]
-    {
-        command.env_remove(variable);
-    }
-    command.args(words).env("XLA_FLAGS", xla_flags);
+    let mut command = command::command(words);
+    command.env("XLA_FLAGS", xla_flags);
     command
 }
 
@@ -195,8 +193,6 @@ fn train(folder: &Path, steps: u32, more: &[&str]) -> Output {
         "full_shard",
         "--metrics_file",
         "metrics.json",
-        "--compile_cache",
-        "off",
         "--max_steps",
         &steps,
     ];

@@ -38,10 +38,12 @@ Environment:
   SHARDWRIGHT_COMPILE_CACHE
                          where compiled programs are kept where --compile_cache is not given; if neither is,
                          XLA_PERSISTENT_CACHE_PATH and XLA_PERSISTENT_CACHE_READ_ONLY count
+  SHARDWRIGHT_COMPILE_CACHE_LIMIT
+                         the most gibibytes that are kept of compiled programs [default: 4]
   SHARDWRIGHT_PYTHON     the Python whose pip downloads plugins [default: python3]
   CPU_NUM_DEVICES        virtual devices of a CPU plugin where --cpu_devices is not given
   XLA_FLAGS              flags for the compiler, before those of --xla_flags; they are checked
-  PJRT_DEVICE            the kind of device, CPU or TPU [default: TPU where there is one, else CPU]
+  PJRT_DEVICE            the kind of device, CPU, TPU or GPU [default: TPU where there is one, else CPU]
   TPU_LIBRARY_PATH, PJRT_NAMES_AND_LIBRARY_PATHS, PJRT_PLUGIN_LIBRARY_PATH
                          plugins, as other projects name them; `shardwright doctor` tells which
                          one is used";
@@ -120,7 +122,7 @@ pub(super) struct GlobalArgs {
     #[arg(short, long, global = true)]
     quiet: bool,
     #[command(flatten)]
-    compiler: CompilerArgs,
+    pub(super) compiler: CompilerArgs,
     #[command(flatten)]
     pub(super) records: RecordArgs,
 }
@@ -128,16 +130,17 @@ pub(super) struct GlobalArgs {
 /// Flags about compilation.
 #[derive(Debug, Args)]
 pub(super) struct CompileArgs {
-    /// Where compiled programs are kept: on, off, ro (only read), a folder, or a folder and `:ro` [default: on]
+    /// Where compiled programs are kept: on, off, ro (only read), a folder such as ./compiled, or a folder and `:ro`
+    /// [default: on]
     #[arg(id = "compile_cache", long = "compile_cache", global = true, value_name = "WHERE")]
     pub(super) cache: Option<OsString>,
-    /// Seconds after which a compiler is given up [default: 3600]
+    /// Seconds after which a compiler is given up, on CPUs [default: 3600]
     #[arg(id = "compile_timeout", long = "compile_timeout", global = true, value_name = "SECONDS")]
     pub(super) timeout: Option<String>,
-    /// Gibibytes of address space that a compiler may use [default: no limit]
+    /// Gibibytes of address space that a compiler may use, on CPUs [default: no limit]
     #[arg(id = "compile_memory", long = "compile_memory", global = true, value_name = "GIB")]
     pub(super) memory: Option<String>,
-    /// Compile in this process: one less to start, and a compiler that aborts ends the run
+    /// Compile in this process: one less to start, a compiler that aborts ends the run, and nothing limits it
     #[arg(id = "compile_in_process", long = "compile_in_process", global = true)]
     pub(super) in_process: bool,
 }

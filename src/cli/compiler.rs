@@ -37,6 +37,12 @@ impl CompilerArgs {
         Ok(flags)
     }
 
+    /// The flags that decide whether a plugin opens, as they are written for another process of this program.
+    pub(super) fn words(&self) -> Vec<String> {
+        let level = self.optimization_level.iter().map(|level| format!("--optimization_level={level}"));
+        self.xla_flags.iter().map(|flags| format!("--xla_flags={flags}")).chain(level).collect()
+    }
+
     /// The part of the options that is about the compiler.
     pub(super) fn runtime_options(&self) -> Result<RuntimeOptions, Failure> {
         let mut options = RuntimeOptions::default();

@@ -14,28 +14,37 @@ mod variables;
 use std::time::Duration;
 
 use serde_json::json;
+use shardwright_runtime::compile::ChildCompiler;
 use shardwright_runtime::plugins::{self, Environment, PinnedPlugins, PluginRequest};
 
 use super::args::{DoctorArgs, GlobalArgs};
+use super::compile;
 use super::console;
 use super::failure::{Cause, Failure};
 use check::Status;
 
 /// Looks at everything, or, in a child process of that, at the plugin alone.
-pub(super) fn run(global: &GlobalArgs, arguments: &DoctorArgs) -> Result<(), Failure> {
+pub(super) fn run(
+    global: &GlobalArgs,
+    arguments: &DoctorArgs,
+    compiler: &ChildCompiler,
+) -> Result<(), Failure> {
     let cpu_devices = global.cpu_devices()?;
+    let options = global.runtime_options()?;
     if let Some(plugin) = &arguments.probe {
-        probe::serve(plugin, &global.runtime_options()?);
+        probe::serve(plugin, &options);
         return Ok(());
     }
+    compile::child(&global.compile, compiler)?;
     let environment = Environment::from_process();
     let request = PluginRequest { plugin: global.plugin.clone(), ..PluginRequest::default() };
     let found = plugins::discover(&request, PinnedPlugins::embedded(), &environment);
     let limit = Duration::from_secs(arguments.timeout);
-    let (mut checks, facts) = plugin::checks(&found, &environment, cpu_devices, limit);
+    let flags = [vec![format!("--cpu_devices={cpu_devices}")], global.compiler.words()].concat();
+    let (mut checks, facts) = plugin::checks(&found, &environment, &flags, limit);
     let winner = found.as_ref().ok().map(|found| found.winner());
     let to_fetch = winner.filter(|winner| winner.path.is_none()).and_then(|winner| winner.pinned.as_ref());
-    checks.extend(cache::checks(&environment, to_fetch));
+    checks.extend(cache::checks(&environment, to_fetch, compile::cache(&global.compile)));
     let is_tpu = winner.is_some_and(plugin::is_for_tpu);
     checks.extend(machine::checks(&environment, is_tpu, facts.devices.map(|_| cpu_devices)));
     checks.extend(variables::checks());

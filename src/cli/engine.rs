@@ -16,6 +16,13 @@ const MESH_HINT: &str =
 
 const TIMEOUT_HINT: &str = "--compile_timeout sets how many seconds a compiler may take";
 
+const MEMORY_HINT: &str = "--compile_memory sets how many gibibytes of address space a compiler may use";
+
+const KILLED_HINT: &str = "the system ends processes so when it runs out of memory, which its log then tells";
+
+/// The signal that cannot be caught.
+const SIGKILL: i32 = 9;
+
 /// An opened plugin.
 pub(super) struct Engine {
     runtime: Runtime,
@@ -43,7 +50,15 @@ pub(super) fn figures(results: &TrainResults) -> Vec<(&'static str, Figure)> {
 
 impl Engine {
     pub(super) fn start(plugin: &ResolvedPlugin, options: &RuntimeOptions) -> Result<Engine, Failure> {
-        let runtime = Runtime::new(&plugin.path, options)?;
+        let runtime = Runtime::new(&plugin.path, options).map_err(|error| {
+            let is_of_plugin = error.kind() == RuntimeErrorKind::Plugin;
+            let failure = Failure::from(error);
+            match is_of_plugin {
+                true => failure
+                    .with_hint(format!("the plugin is {plugin}; `shardwright doctor` tells more of it")),
+                false => failure,
+            }
+        })?;
         Ok(Engine { runtime, plugin: plugin.clone() })
     }
 
@@ -71,6 +86,11 @@ impl Engine {
     /// All devices as a mesh of one axis.
     pub(super) fn drawing(&self, style: DrawStyle) -> Result<String, Failure> {
         Ok(draw_mesh(&self.runtime.mesh("devices=-1")?, style))
+    }
+
+    /// The plugin's platform.
+    pub(super) fn platform(&self) -> &str {
+        self.runtime.platform()
     }
 
     /// What was compiled, run and copied so far.
@@ -104,6 +124,8 @@ impl From<RuntimeError> for Failure {
 fn hint(error: &RuntimeError) -> Option<&'static str> {
     match error.compiler_death().map(CompilerDeath::ending) {
         Some(Ending::TimedOut(_)) => Some(TIMEOUT_HINT),
+        _ if error.compiler_memory_limit().is_some() => Some(MEMORY_HINT),
+        Some(Ending::Signal(SIGKILL)) => Some(KILLED_HINT),
         _ => (error.kind() == RuntimeErrorKind::Mesh).then_some(MESH_HINT),
     }
 }

@@ -59,7 +59,7 @@ pub(crate) fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Train(arguments) => train::run(&cli.global, arguments, &compiler),
         Command::Devices => devices::run(&cli.global),
-        Command::Doctor(arguments) => doctor::run(&cli.global, arguments),
+        Command::Doctor(arguments) => doctor::run(&cli.global, arguments, &compiler),
         Command::Plugins { action } => plugins::run(&cli.global, action.as_ref()),
     };
     match result {

@@ -55,6 +55,7 @@ fn train(
         .map_err(|failure| if stop.is_requested() { Failure::interrupted() } else { failure })?;
     let engine = Engine::start(&plugin, &options)?;
     report.open(&engine.opening());
+    compile::notice(&global.compile, engine.platform()).iter().for_each(|notice| report.notice(notice));
     let result = engine.train(&job, &mut report, stop);
     report.end();
     result.and(global.records.finish(engine.counters(), global.verbosity(), &options))

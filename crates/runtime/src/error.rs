@@ -10,7 +10,7 @@ use shardwright_tensor::{TensorError, TensorType};
 use thiserror::Error;
 
 use crate::LocalPart;
-use crate::compile::{CompilerDeath, ProgramError};
+use crate::compile::{CompilerDeath, Limit, ProgramError};
 use crate::plugins::PluginError;
 use crate::topology::{OutOfMemory, TopologyNameError};
 
@@ -107,6 +107,8 @@ pub(crate) enum Problem {
     Several(Vec<Problem>),
     #[error(transparent)]
     CompilerDied(Box<CompilerDeath>),
+    #[error("{error}{}", Limit(Some(*limit)))]
+    MemoryLimit { error: shardwright_pjrt::Error, limit: u64 },
     #[error(transparent)]
     NotAProgram(ProgramError),
     #[error(transparent)]
@@ -180,7 +182,9 @@ impl RuntimeError {
     /// What kind of thing went wrong.
     pub fn kind(&self) -> RuntimeErrorKind {
         match &self.problem {
-            Problem::Plugin(_) | Problem::PluginFile(_) => RuntimeErrorKind::Plugin,
+            Problem::Plugin(_) | Problem::PluginFile(_) | Problem::MemoryLimit { .. } => {
+                RuntimeErrorKind::Plugin
+            }
             Problem::CpuDevices { .. } => RuntimeErrorKind::Devices,
             Problem::Mesh { .. }
             | Problem::ProgramMesh { .. }
@@ -224,6 +228,16 @@ impl RuntimeError {
         }
     }
 
+    /// The most memory that the compiler, in a process of its own, was allowed, in bytes; `None` where it had no limit,
+    /// or the error is none of the compiler.
+    pub fn compiler_memory_limit(&self) -> Option<u64> {
+        match &self.problem {
+            Problem::CompilerDied(death) => death.memory_limit,
+            Problem::MemoryLimit { limit, .. } => Some(*limit),
+            _ => None,
+        }
+    }
+
     /// How the compiler ended and what it said, if that is the error.
     pub fn compiler_death(&self) -> Option<&CompilerDeath> {
         match &self.problem {
@@ -234,6 +248,14 @@ impl RuntimeError {
 }
 
 impl Problem {
+    /// An error of a plugin that may be one of the memory that it had.
+    pub(crate) fn refused_in_child(error: shardwright_pjrt::Error, memory_limit: Option<u64>) -> Problem {
+        match memory_limit {
+            Some(limit) => Problem::MemoryLimit { error, limit },
+            None => Problem::Plugin(error),
+        }
+    }
+
     /// One problem with flags that stands for all of them.
     pub(crate) fn all(mut problems: Vec<Problem>) -> Option<Problem> {
         if problems.len() > 1 { Some(Problem::Several(problems)) } else { problems.pop() }

@@ -18,7 +18,7 @@ use std::{fs, io};
 
 use crate::RuntimeError;
 use crate::error::Problem;
-pub(crate) use environment::check_environment;
+pub(crate) use environment::{EnvironmentFlags, check_environment};
 pub(crate) use resolve::EMPTY_PROGRAM;
 
 /// The flag by which users of other frameworks say how many virtual CPU devices they want; plugins do not heed it.
@@ -57,15 +57,22 @@ impl CompilerFlags {
     /// When the file cannot be read, or the text is anything else than flags. What XLA reads no further than, and
     /// ignores, is an error here.
     pub fn parse(source: &str, text: &str) -> Result<CompilerFlags, RuntimeError> {
+        Ok(CompilerFlags::parse_and_keep(source, text)?.0)
+    }
+
+    /// The flags, and the text that they stand in: that of the file, where `text` names one. Of some flags that are
+    /// given twice XLA makes a list, so for it the text says more.
+    fn parse_and_keep(source: &str, text: &str) -> Result<(CompilerFlags, String), RuntimeError> {
         let text = text.trim();
         let wrong = |reason| Problem::FlagSyntax { origin: source.to_owned(), reason };
         if text.is_empty() || text.starts_with('-') {
-            return Ok(parse(source, text).map_err(wrong)?);
+            return Ok((parse(source, text).map_err(wrong)?, text.to_owned()));
         }
         let content = read(text).map_err(|error| {
             wrong(format!("cannot read {text:?}: {error}; a text without a leading -- names a file"))
         })?;
-        Ok(parse(source, content.trim()).map_err(|reason| wrong(format!("file {text:?}: {reason}")))?)
+        let flags = parse(source, content.trim());
+        Ok((flags.map_err(|reason| wrong(format!("file {text:?}: {reason}")))?, content.trim().to_owned()))
     }
 
     /// Adds flags, which win over those that there are.

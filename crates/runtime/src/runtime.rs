@@ -9,7 +9,7 @@ use shardwright_pjrt::{
 };
 
 use crate::array::Conversions;
-use crate::compile::{CompileSetup, Compiler, ForeignProgram, Source};
+use crate::compile::{CompileSetup, Compiler, ForeignProgram, LoadedFrom, PluginFile, Source};
 use crate::compiler::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
@@ -86,28 +86,24 @@ impl Runtime {
     ) -> Result<Runtime, RuntimeError> {
         let _span = tracing::debug_span!("open plugin", file = %plugin.display()).entered();
         check_before_loading(plugin, &Environment::from_process())?;
-        let in_environment = flags::check_environment(plugin)?;
+        let loaded_from =
+            LoadedFrom { flags: flags::check_environment(plugin)?, plugin: PluginFile::now(plugin) };
         let plugin = Plugin::load(plugin)?;
         let cpu_devices = match options.cpu_devices {
-            None => options.compiler.flags.host_devices()?.or(in_environment.host_devices()?),
+            None => options.compiler.flags.host_devices()?.or(loaded_from.flags.xla().host_devices()?),
             given => given,
         };
         let (client, client_options) = open_client(&plugin, &options.client, cpu_devices, store.as_ref())?;
         let settings = CompilerSettings::new(&options.compiler, plugin.path(), |options| {
             client.compile(flags::EMPTY_PROGRAM.as_bytes(), ProgramFormat::Mlir, options).map(drop)
         })?;
-        let compiler = Compiler::new(client, client_options, options.compile.clone());
+        let compiler = Compiler::new(client, client_options, loaded_from, options.compile.clone());
         Ok(Runtime { compiler: Arc::new(compiler), settings, conversions: Conversions::default() })
     }
 
     /// The plugin's client, for what this crate has no words for.
     pub fn client(&self) -> &Client {
         self.compiler.client()
-    }
-
-    /// How programs are compiled.
-    pub fn compile_setup(&self) -> &CompileSetup {
-        self.compiler.setup()
     }
 
     /// How often programs were compiled and run and arrays copied, through this runtime and its clones.

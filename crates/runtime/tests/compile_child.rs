@@ -35,6 +35,7 @@ fn main() {
     stage.a_compiler_that_hangs_is_stopped_with_what_it_started();
     stage.other_programs_are_seen_to_be_others();
     stage.memory_is_limited();
+    stage.a_plugin_that_was_replaced_is_compiled_with_in_this_process();
     stage.a_child_ends_with_its_parent();
 }
 
@@ -161,10 +162,43 @@ impl Stage {
     }
 
     fn memory_is_limited(&self) {
-        let result = Stage::compile(self.compiler.clone().with_memory_limit(200 << 20), NEGATE);
-        assert!(result.is_err(), "a plugin does not fit into 200 MiB");
+        // A plugin does not fit into that.
+        let error = Stage::compile(self.compiler.clone().with_memory_limit(200 << 20), NEGATE).unwrap_err();
+        assert_eq!(error.kind(), RuntimeErrorKind::Plugin, "{error}");
+        assert_eq!(error.compiler_memory_limit(), Some(200 << 20));
+        assert!(error.to_string().ends_with(" (its memory was limited to 200.0 MiB)"), "{error}");
+        let killed = self.script("kill -KILL $$").with_memory_limit(1 << 30);
+        let error = Stage::compile(killed, NEGATE).unwrap_err();
+        assert_eq!(error.kind(), RuntimeErrorKind::CompilerDied, "{error}");
+        assert_eq!(error.compiler_memory_limit(), Some(1 << 30));
         let enough = Stage::compile(self.compiler.clone().with_memory_limit(64 << 30), NEGATE);
         assert_eq!(enough.unwrap(), CompiledBy::Child);
+    }
+
+    /// An upgrade of a package while a program runs.
+    fn a_plugin_that_was_replaced_is_compiled_with_in_this_process(&self) {
+        let real = Runtime::open(&RuntimeOptions::default()).unwrap().client().plugin().path().to_owned();
+        let code = format!(
+            "#include <dlfcn.h>\nvoid *GetPjrtApi(void) {{\n\
+             void *plugin = dlopen(\"{}\", RTLD_NOW | RTLD_LOCAL);\n\
+             return ((void *(*)(void))dlsym(plugin, \"GetPjrtApi\"))(); }}",
+            real.display()
+        );
+        let plugin = self.library("upgraded", &code);
+        let mut options = RuntimeOptions::cpu_devices(2);
+        options.compile.child = Some(self.compiler.clone());
+        options.compile.cache = Some(CompileCache::new(self.folder.path().join("upgraded.cache")));
+        let runtime = Runtime::new(&plugin, &options).unwrap();
+        let compile = |op: &str| {
+            let program = ForeignProgram::recognise(NEGATE.replace("negate %x", op).as_bytes()).unwrap();
+            runtime.compile_foreign(&program, &CompileOptions::default()).unwrap().compilation().by
+        };
+        assert_eq!(compile("negate %x"), CompiledBy::Child);
+        assert_eq!(compile("negate %x"), CompiledBy::Cache);
+        fs::rename(self.hanging_plugin(), &plugin).unwrap();
+        assert_eq!(compile("abs %x"), CompiledBy::Process, "a child would load the other one, which hangs");
+        assert_eq!(compile("abs %x"), CompiledBy::Process, "and nothing is kept");
+        assert_eq!(compile("negate %x"), CompiledBy::Cache, "that is of the plugin which is loaded");
     }
 
     fn a_child_ends_with_its_parent(&self) {
@@ -200,9 +234,14 @@ impl Stage {
     /// A library that never comes back from being asked for its functions. It prints that, on stdout, which a child
     /// has for replies only.
     fn hanging_plugin(&self) -> PathBuf {
-        let (source, library) = (self.folder.path().join("hang.c"), self.folder.path().join("hang.so"));
         let code = "#include <stdio.h>\n#include <unistd.h>\n\
             void *GetPjrtApi(void) { printf(\"hanging\"); fflush(stdout); for (;;) pause(); }";
+        self.library("hang", code)
+    }
+
+    fn library(&self, name: &str, code: &str) -> PathBuf {
+        let (source, library) = (self.folder.path().join("source.c"), self.folder.path().join(name));
+        let library = library.with_extension("so");
         fs::write(&source, code).unwrap();
         let mut cc = Command::new("cc");
         cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);

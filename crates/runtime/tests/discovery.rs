@@ -355,6 +355,47 @@ fn names_and_paths_are_taken_in_order_or_by_device() {
 }
 
 #[test]
+fn the_device_is_read_as_it_is_meant() {
+    check(
+        "PJRT_DEVICE= cpu\t",
+        expect![[r#"
+        cpu, not fetched yet (cpu: cpu 1.0, by default)
+    "#]],
+    );
+    check(
+        "PJRT_DEVICE=  ",
+        expect![[r#"
+        cpu, not fetched yet (cpu: cpu 1.0, by default)
+    "#]],
+    );
+    check(
+        "PJRT_DEVICE=gpu\nPJRT_NAMES_AND_LIBRARY_PATHS=GPU:$/a.so\na.so",
+        expect![[r#"
+        $/a.so (by PJRT_NAMES_AND_LIBRARY_PATHS)
+    "#]],
+    );
+    // What is known is not taken for a misspelled other one.
+    check(
+        "PJRT_DEVICE=GPU",
+        expect![[r#"
+        error: there is no plugin for PJRT_DEVICE=GPU; there are plugins for CPU, TPU; for another device name its plugin with --plugin PATH or PJRT_NAMES_AND_LIBRARY_PATHS=gpu:PATH
+    "#]],
+    );
+    check(
+        "PJRT_DEVICE=rocm",
+        expect![[r#"
+        error: there is no plugin for PJRT_DEVICE=ROCM; there are plugins for CPU, TPU; for another device name its plugin with --plugin PATH or PJRT_NAMES_AND_LIBRARY_PATHS=rocm:PATH
+    "#]],
+    );
+    check(
+        "PJRT_DEVICE=QPU",
+        expect![[r#"
+        error: there is no plugin for PJRT_DEVICE=QPU: did you mean TPU?; there are plugins for CPU, TPU; for another device name its plugin with --plugin PATH or PJRT_NAMES_AND_LIBRARY_PATHS=qpu:PATH
+    "#]],
+    );
+}
+
+#[test]
 fn a_json_file_names_the_library_as_for_jax() {
     let variable = "PJRT_NAMES_AND_LIBRARY_PATHS=mine:$/etc/plugin.json";
     let check = |json: &str, expect: Expect| check(&format!("{variable}\netc/{json}\netc/a.so"), expect);
@@ -375,6 +416,12 @@ fn a_json_file_names_the_library_as_for_jax() {
         expect![[r#"
         error: PJRT_NAMES_AND_LIBRARY_PATHS: entry "mine:$/etc/plugin.json": "$/etc/plugin.json" is not an object with the text library_path: missing field `library_path` at line 1 column 16; write name:path, or name:path.json with the path of a JSON file, and commas between entries
     "#]],
+    );
+    check(
+        "plugin.json: {\"library_path\": \"lib/b.so\"}",
+        expect![[r#"
+            error: plugin file "$/etc/lib/b.so" does not exist (given by PJRT_NAMES_AND_LIBRARY_PATHS as library_path "lib/b.so" in "$/etc/plugin.json"); correct or unset PJRT_NAMES_AND_LIBRARY_PATHS, or pass --plugin with an existing file or one of cpu, libtpu
+        "#]],
     );
     check(
         "other.json: {}",
@@ -406,8 +453,8 @@ fn names_and_paths_that_are_wrong_are_errors_where_they_count() {
     check(
         "PJRT_NAMES_AND_LIBRARY_PATHS=mine:/no/a.so",
         expect![[r#"
-        error: plugin file "/no/a.so" does not exist (given by PJRT_NAMES_AND_LIBRARY_PATHS as "/no/a.so"); pass --plugin with an existing file or one of cpu, libtpu
-    "#]],
+            error: plugin file "/no/a.so" does not exist (given by PJRT_NAMES_AND_LIBRARY_PATHS as "mine:/no/a.so"); correct or unset PJRT_NAMES_AND_LIBRARY_PATHS, or pass --plugin with an existing file or one of cpu, libtpu
+        "#]],
     );
 }
 
@@ -445,14 +492,14 @@ fn the_plugin_library_path_is_files_and_folders() {
     check(
         "PJRT_PLUGIN_LIBRARY_PATH=$/lib\nlib/libm.so",
         expect![[r#"
-        error: plugin "$/lib" is a folder, expected a shared library (given by PJRT_PLUGIN_LIBRARY_PATH); pass --plugin with the file itself
-    "#]],
+            error: plugin "$/lib" is a folder, expected a shared library (given by PJRT_PLUGIN_LIBRARY_PATH); correct or unset PJRT_PLUGIN_LIBRARY_PATH, or pass --plugin with the file itself
+        "#]],
     );
     check(
         "PJRT_PLUGIN_LIBRARY_PATH=$/no",
         expect![[r#"
-        error: plugin file "$/no" does not exist (given by PJRT_PLUGIN_LIBRARY_PATH as "$/no"); pass --plugin with an existing file or one of cpu, libtpu
-    "#]],
+            error: plugin file "$/no" does not exist (given by PJRT_PLUGIN_LIBRARY_PATH as "$/no"); correct or unset PJRT_PLUGIN_LIBRARY_PATH, or pass --plugin with an existing file or one of cpu, libtpu
+        "#]],
     );
 }
 

@@ -95,8 +95,12 @@ fn compile_all<'p>(
 ) -> Result<BTreeMap<String, Executable>, TrainError> {
     let distinct: BTreeMap<String, Normal<'p>> = normals.map(|normal| (normal.key(), normal)).collect();
     thread::scope(|scope| {
-        let start =
-            |(key, normal): (String, Normal<'p>)| (key, scope.spawn(move || normal.compile(runtime, mesh)));
+        // The timeline shows a thread by its name.
+        let start = |(key, normal): (String, Normal<'p>)| {
+            let thread = thread::Builder::new().name(format!("draw {key}"));
+            let started = thread.spawn_scoped(scope, move || normal.compile(runtime, mesh));
+            (key, started.expect("a process has room for some threads"))
+        };
         let started: Vec<_> = distinct.into_iter().map(start).collect();
         let finish =
             |(key, thread): (String, thread::ScopedJoinHandle<'_, Result<Executable, TrainError>>)| {

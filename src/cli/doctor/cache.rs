@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{Access, access, statvfs};
 use shardwright_partition::Bytes;
-use shardwright_runtime::compile::{CacheVariables, CompileCache};
+use shardwright_runtime::compile::{CachePlaceError, CompileCache};
 use shardwright_runtime::plugins::{self, Environment, PinnedPlugin, PinnedPlugins, PluginStatus};
 
 use super::check::Check;
@@ -14,18 +14,26 @@ use super::check::Check;
 const CACHE: &str = "cache";
 const MOVE: &str = "set SHARDWRIGHT_CACHE_DIR to a folder elsewhere";
 
-/// What is said of the cache folder; `to_fetch` is the plugin that the next run has to fetch into it.
-pub(super) fn checks(environment: &Environment, to_fetch: Option<&PinnedPlugin>) -> Vec<Check> {
+/// What is said of the cache folder; `to_fetch` is the plugin that the next run has to fetch into it, and `compiled` is
+/// where a run with the same flags keeps its programs.
+pub(super) fn checks(
+    environment: &Environment,
+    to_fetch: Option<&PinnedPlugin>,
+    compiled: Result<Option<CompileCache>, CachePlaceError>,
+) -> Vec<Check> {
     let wrong = if to_fetch.is_some() { Check::problem } else { Check::warning };
     let Some(folder) = environment.cache_folder() else {
         let next = "set HOME, or SHARDWRIGHT_CACHE_DIR to a folder";
-        return vec![wrong(CACHE, "folder", "there is none, for HOME is not set", next)];
+        return vec![
+            wrong(CACHE, "folder", "there is none, for HOME is not set", next),
+            self::compiled(Path::new(""), compiled),
+        ];
     };
     let unusable = unusable(&folder).map(|why| wrong(CACHE, "folder", &why, MOVE));
     let mut checks = vec![
         unusable.unwrap_or_else(|| Check::ok(CACHE, "folder", folder.display())),
         plugins(&folder, environment),
-        compiled(&folder, environment),
+        self::compiled(&folder, compiled),
         space(&folder, to_fetch),
     ];
     checks.extend(to_fetch.map(|_| pip(&environment.python())));
@@ -70,22 +78,25 @@ fn plugins(folder: &Path, environment: &Environment) -> Check {
 }
 
 /// What is kept of compiled programs, and where: mostly in the cache folder.
-fn compiled(folder: &Path, environment: &Environment) -> Check {
-    let wrong = |text: String, next| Check::warning(CACHE, "compiled", &text, next);
-    let cache = match CompileCache::find(None, &CacheVariables::from_process(), environment) {
+fn compiled(folder: &Path, cache: Result<Option<CompileCache>, CachePlaceError>) -> Check {
+    let cache = match cache {
         Ok(None) => return Check::ok(CACHE, "compiled", "off"),
         Ok(Some(cache)) => cache,
-        Err(error) => return wrong(error.to_string(), "correct SHARDWRIGHT_COMPILE_CACHE"),
+        // A run ends over it.
+        Err(error) => return Check::problem(CACHE, "compiled", &error.to_string(), ""),
     };
     match cache.summary() {
         Ok(summary) => Check::ok(CACHE, "compiled", summary),
         // That has been said of the cache folder itself.
-        Err(_) if cache.folder().starts_with(folder) && !folder.is_dir() => {
+        Err(_) if cache.folder().starts_with(folder) && unusable(folder).is_some() => {
             Check::ok(CACHE, "compiled", "none")
         }
-        Err(error) => wrong(
-            format!("{}: {error}", cache.folder().display()),
-            "set SHARDWRIGHT_COMPILE_CACHE to a folder elsewhere, or to off",
+        Err(error) => Check::warning(
+            CACHE,
+            "compiled",
+            &format!("{}: {error}", cache.folder().display()),
+            "until then each start compiles anew; mend that, or set SHARDWRIGHT_COMPILE_CACHE to a folder elsewhere, or \
+             to off",
         ),
     }
 }

@@ -36,11 +36,11 @@ pub(super) fn is_for_tpu(candidate: &Candidate) -> bool {
     candidate.device.as_ref().is_some_and(DeviceType::is_tpu)
 }
 
-/// Finds out everything about the plugin; a child may take `limit` to load it.
+/// Finds out everything about the plugin; a child with these flags may take `limit` to load it.
 pub(super) fn checks(
     found: &Result<Discovery, PluginError>,
     environment: &Environment,
-    cpu_devices: usize,
+    flags: &[String],
     limit: Duration,
 ) -> (Vec<Check>, Facts) {
     let mut facts = Facts::default();
@@ -65,7 +65,7 @@ pub(super) fn checks(
     match (plugins::check_before_loading(winner.library(), environment), &winner.path) {
         (Err(error), _) => checks.push(Check::problem(PLUGIN, "loading", &error.to_string(), "")),
         (Ok(()), Some(path)) => {
-            let probe = probe::probe(path, cpu_devices, limit);
+            let probe = probe::probe(path, flags, limit);
             facts.learn(&probe);
             checks.extend(outcome(&probe, is_for_tpu(winner) && environment.tpu_devices.is_empty()));
         }

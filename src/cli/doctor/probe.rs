@@ -1,17 +1,23 @@
 //! Loading a plugin where it can do no harm: in a child process, which tells its parent how far it came.
 //!
 //! The child is this program with a hidden flag. It writes each [`Line`] as JSON on a line of its own after [`MARK`];
-//! whatever else it says is the plugin's.
+//! whatever else it says is the plugin's. The pipe to it carries nothing: its end tells the child that nobody waits any
+//! more, so a doctor that is killed leaves nothing behind.
+//!
+//! A child that compiles (in the runtime crate) is another matter: it answers once, in bytes, and this one tells a story
+//! of which each line counts. What the two have in common is a process group, and that is the system's.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
-use shardwright_pjrt::{NamedValue, Plugin};
+use shardwright_pjrt::{NamedValue, Plugin, exit_now};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 
 use crate::cli::console;
@@ -21,8 +27,18 @@ const MARK: &str = "shardwright-probe ";
 /// How often a child that has said its last word is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(10);
 
-/// How many of the plugin's last lines are kept.
+/// How many of the plugin's last lines are kept, and how much of each.
 const KEPT_LINES: usize = 8;
+const KEPT_CHARS: usize = 400;
+
+/// More bytes than a line of ours has. What is longer is taken for several lines.
+const MOST_LINE_BYTES: u64 = 1 << 20;
+
+/// How many lines wait to be heard, before a plugin that writes more has to wait.
+const MOST_LINES: usize = 16;
+
+/// The exit code of a child that nobody waits for any more.
+const GAVE_UP: u8 = 70;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -91,11 +107,15 @@ pub(super) enum End {
     /// A step took too long.
     Hung(Step, Duration),
     /// The child could not be started.
-    NotStarted(std::io::Error),
+    NotStarted(io::Error),
 }
 
 /// Does the child's part: loads the plugin, opens and closes it, and tells of each step.
 pub(super) fn serve(plugin: &Path, options: &RuntimeOptions) {
+    thread::spawn(|| {
+        let _ = io::stdin().lock().read(&mut [0]);
+        exit_now(GAVE_UP);
+    });
     tell(&Line::Begin(Step::Load));
     match Plugin::load(plugin) {
         Err(error) => return tell(&Line::Failed(error.to_string())),
@@ -150,9 +170,9 @@ fn opened(runtime: &Runtime) -> Opened {
 }
 
 /// Has a child load the plugin, for at most `limit`.
-pub(super) fn probe(plugin: &Path, cpu_devices: usize, limit: Duration) -> Probe {
+pub(super) fn probe(plugin: &Path, flags: &[String], limit: Duration) -> Probe {
     let mut heard = Heard { loaded: None, opened: None, said: Vec::new(), step: Step::Load, failure: None };
-    let mut child = match start(plugin, cpu_devices) {
+    let mut child = match start(plugin, flags) {
         Ok(child) => child,
         Err(error) => return heard.end(End::NotStarted(error)),
     };
@@ -165,9 +185,7 @@ pub(super) fn probe(plugin: &Path, cpu_devices: usize, limit: Duration) -> Probe
             Err(RecvTimeoutError::Disconnected) => break wait(&mut child, deadline),
         }
     };
-    // Ends one that hangs, and what has ended already is only forgotten.
-    let _ = child.kill();
-    let _ = child.wait();
+    end(&mut child);
     let step = heard.step;
     let end = match (status, heard.failure.take()) {
         (None, _) => End::Hung(step, limit),
@@ -192,7 +210,10 @@ impl Heard {
     fn hear(&mut self, text: &str) {
         // The plugin may have left its own line unfinished.
         let (own, line) = text.split_once(MARK).unwrap_or((text, ""));
-        self.said.extend(Some(own.to_owned()).filter(|own| !own.is_empty()));
+        if !own.is_empty() {
+            self.said.push(own.chars().take(KEPT_CHARS).collect());
+            self.said.drain(..self.said.len().saturating_sub(KEPT_LINES));
+        }
         match serde_json::from_str(line) {
             Ok(Line::Begin(step)) => self.step = step,
             Ok(Line::Loaded(loaded)) => self.loaded = Some(loaded),
@@ -202,25 +223,36 @@ impl Heard {
         }
     }
 
-    fn end(mut self, end: End) -> Probe {
-        self.said.drain(..self.said.len().saturating_sub(KEPT_LINES));
+    fn end(self, end: End) -> Probe {
         Probe { loaded: self.loaded, opened: self.opened, end, said: self.said }
     }
 }
 
-fn start(plugin: &Path, cpu_devices: usize) -> std::io::Result<Child> {
+fn start(plugin: &Path, flags: &[String]) -> io::Result<Child> {
     Command::new(std::env::current_exe()?)
-        .args(["--cpu_devices", &cpu_devices.to_string(), "doctor", "--probe"])
+        .args(flags)
+        .args(["doctor", "--probe"])
         .arg(plugin)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // What ends the group also ends what the plugin has started.
+        .process_group(0)
         .spawn()
+}
+
+/// Ends a child that hangs, and what it has started. It may have ended already, and is only forgotten then.
+fn end(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    if let (Some(group), Ok(None)) = (group, child.try_wait()) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
 }
 
 /// The lines of both streams, until both are closed.
 fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = mpsc::sync_channel(MOST_LINES);
     if let Some(stream) = child.stdout.take() {
         forward(stream, sender.clone());
     }
@@ -230,11 +262,11 @@ fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
     receiver
 }
 
-fn forward(stream: impl Read + Send + 'static, sender: Sender<String>) {
+fn forward(stream: impl Read + Send + 'static, sender: SyncSender<String>) {
     thread::spawn(move || {
         let mut stream = BufReader::new(stream);
         let mut line = Vec::new();
-        while matches!(stream.read_until(b'\n', &mut line), Ok(n) if n > 0) {
+        while matches!(stream.by_ref().take(MOST_LINE_BYTES).read_until(b'\n', &mut line), Ok(n) if n > 0) {
             let text = String::from_utf8_lossy(&line).trim_end().to_owned();
             if !text.is_empty() && sender.send(text).is_err() {
                 return;

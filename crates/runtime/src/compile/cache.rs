@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use shardwright_partition::Bytes;
 use shardwright_pjrt::SerializedExecutable;
 
-use super::entry::{self, HEAD_START, decode, decode_head, encode_head, rest_of_head};
+use super::entry::{Entry, Fault, Head, encode_head};
 use super::folder::{DAMAGED, ENTRY, Files};
-use super::key::CacheKey;
-use super::private::{self, PrivateFile};
+use super::key::{CacheKey, Source};
+use super::private;
 
 /// With how many entries a program that was not found is compared.
 const MOST_COMPARED: usize = 64;
@@ -45,22 +45,24 @@ pub struct CacheSummary {
     pub limit: u64,
     /// How many programs are kept.
     pub entries: usize,
-    /// Their size together.
+    /// The size of all entries together, of damaged ones too.
     pub bytes: u64,
     /// Damaged entries that were put aside. They go first when room is needed.
     pub damaged: usize,
 }
 
-/// Why a program was not in the cache.
+/// Why a program was not taken from the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CacheMiss {
-    changed: Vec<String>,
-}
-
-/// What a look into the cache gives.
-pub(super) enum Lookup {
-    Hit(SerializedExecutable),
-    Miss(CacheMiss),
+#[non_exhaustive]
+pub enum CacheMiss {
+    /// No program of this name that takes and gives the same is kept.
+    New,
+    /// The one that was used last depends on other things: these, such as `compile options` or `plugin`.
+    Changed(Vec<String>),
+    /// Its entry is not what was written, and was put aside.
+    Damaged(String),
+    /// Its entry, or the folder, may not or cannot be used.
+    Refused(String),
 }
 
 impl CompileCache {
@@ -96,66 +98,71 @@ impl CompileCache {
     /// What is in it; nothing, where there is no folder yet.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// When the folder is one that no program is taken from, or none is kept in though it is not only read.
     pub fn summary(&self) -> io::Result<CacheSummary> {
+        if !self.read_only {
+            private::check_writable(&self.folder)?;
+        }
+        self.check_folder()?;
         let files = Files::list(&self.folder)?;
         Ok(CacheSummary {
             folder: self.folder.clone(),
             read_only: self.read_only,
             limit: self.limit,
             entries: files.with_ending(ENTRY).count(),
-            bytes: files.with_ending(ENTRY).map(|file| file.size).sum(),
+            bytes: files.all().map(|file| file.size).sum(),
             damaged: files.with_ending(DAMAGED).count(),
         })
     }
 
-    /// The executable of this key. What is wrong with an entry is logged, and is a miss.
+    /// Refuses a folder in which others could have written. None at all is fine.
     ///
     /// # Errors
-    /// When the folder cannot be used at all.
-    pub(super) fn get(&self, key: &CacheKey, name: &str) -> io::Result<Lookup> {
-        private::check_folder(&self.folder).or_else(unless_absent)?;
-        let path = self.path(key);
-        let executable = self.read(&path, key, name).unwrap_or_else(|error| {
-            if let Err(error) = unless_absent(error) {
-                let entry = path.display();
-                tracing::warn!(
-                    "compiled program {entry} is not used: {error}; program {name} is compiled again"
-                );
-            }
-            None
-        });
-        Ok(executable.map_or_else(|| Lookup::Miss(self.explain(key, name)), Lookup::Hit))
+    /// When it cannot be used.
+    pub(super) fn check_folder(&self) -> io::Result<()> {
+        private::check_folder(&self.folder).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })
     }
 
-    /// `None` for an entry that was damaged.
-    fn read(&self, path: &Path, key: &CacheKey, name: &str) -> io::Result<Option<SerializedExecutable>> {
-        let file = PrivateFile::open(path)?;
-        match decode(file.read(file.size())?, key) {
-            Ok(executable) => {
-                if !self.read_only {
-                    file.touch();
-                }
-                Ok(Some(executable))
+    /// The executable of this key, from a folder that was checked. What is wrong with an entry is logged, and is a
+    /// miss.
+    pub(super) fn get(&self, key: &CacheKey, source: &Source<'_>) -> Result<SerializedExecutable, CacheMiss> {
+        let path = self.path(key);
+        let found = Entry::open(&path).and_then(|entry| {
+            let executable = entry.executable(key, self.limit)?;
+            if !self.read_only {
+                entry.touch();
             }
-            Err(damage) => {
-                self.put_aside(key, name, &damage);
-                Ok(None)
-            }
-        }
+            Ok(executable)
+        });
+        found.map_err(|fault| match fault {
+            Fault::Absent => self.explain(key, source),
+            Fault::Damaged(damage) => self.put_aside(key, source.name, &damage),
+            Fault::Unreadable(_) | Fault::TooLarge { .. } => self.pass_over(key, source.name, &fault),
+        })
     }
 
     /// Takes an entry out of use that cannot be right, whoever found that out.
-    pub(super) fn put_aside(&self, key: &CacheKey, name: &str, reason: &dyn Display) {
+    pub(super) fn put_aside(&self, key: &CacheKey, name: &str, reason: &dyn Display) -> CacheMiss {
         let path = self.path(key);
         let entry = path.display();
         tracing::warn!("compiled program {entry} is damaged: {reason}; program {name} is compiled again");
-        if self.read_only {
-            return;
-        }
-        if let Err(error) = fs::rename(&path, path.with_extension(DAMAGED)) {
+        if !self.read_only
+            && let Err(error) = fs::rename(&path, path.with_extension(DAMAGED))
+        {
             tracing::debug!("cannot put {entry} aside: {error}");
         }
+        CacheMiss::Damaged(reason.to_string())
+    }
+
+    /// Leaves an entry as it is.
+    pub(super) fn pass_over(&self, key: &CacheKey, name: &str, reason: &dyn Display) -> CacheMiss {
+        let path = self.path(key);
+        let entry = path.display();
+        tracing::warn!("compiled program {entry} is not used: {reason}; program {name} is compiled again");
+        CacheMiss::Refused(reason.to_string())
     }
 
     /// Keeps an executable.
@@ -165,10 +172,11 @@ impl CompileCache {
     pub(super) fn put(
         &self,
         key: &CacheKey,
-        name: &str,
+        source: &Source<'_>,
         executable: &SerializedExecutable,
     ) -> io::Result<()> {
-        let head = encode_head(name, key, executable);
+        let name = source.name;
+        let head = encode_head(source, key, executable);
         let size = (head.len() + executable.bytes().len()) as u64;
         if self.read_only || size > self.limit {
             tracing::debug!(program = name, bytes = size, "the compiled program is not kept");
@@ -186,15 +194,16 @@ impl CompileCache {
         Ok(())
     }
 
-    /// How the key differs from that of the entry that is most like it.
-    fn explain(&self, key: &CacheKey, name: &str) -> CacheMiss {
+    /// How the key differs from that of the entry of the same program that was used last.
+    fn explain(&self, key: &CacheKey, source: &Source<'_>) -> CacheMiss {
+        let signature = source.signature();
         let files = Files::list(&self.folder).unwrap_or_default();
-        let youngest = files.with_ending(ENTRY).rev().take(MOST_COMPARED);
-        let heads = youngest.filter_map(|file| head(&file.path));
-        // An entry for the same program first, as far as its name tells.
-        let likeness = |head: &entry::Head| (head.name == name, key.parts.len() - changed(key, head).len());
-        let nearest = heads.max_by_key(likeness);
-        CacheMiss { changed: nearest.map(|head| changed(key, &head)).unwrap_or_default() }
+        let mut heads = files.with_ending(ENTRY).rev().take(MOST_COMPARED).filter_map(|file| {
+            let entry = Entry::open(&file.path).ok()?;
+            Some(entry.head).filter(|head| head.name == source.name && head.signature == signature)
+        });
+        let youngest = heads.next().map(|head| changed(key, &head));
+        youngest.map_or(CacheMiss::New, CacheMiss::Changed)
     }
 
     fn path(&self, key: &CacheKey) -> PathBuf {
@@ -202,20 +211,8 @@ impl CompileCache {
     }
 }
 
-fn head(path: &Path) -> Option<entry::Head> {
-    let file = PrivateFile::open(path).ok()?;
-    let mut bytes = file.read(HEAD_START).ok()?;
-    bytes.extend(file.read(rest_of_head(&bytes).ok()?).ok()?);
-    Some(decode_head(&bytes).ok()?.0)
-}
-
-/// What does not exist yet is no problem.
-fn unless_absent(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
-}
-
 /// The names of the parts in which an entry is another than the key.
-fn changed(key: &CacheKey, head: &entry::Head) -> Vec<String> {
+fn changed(key: &CacheKey, head: &Head) -> Vec<String> {
     let differs = |part: &&(String, String)| !head.parts.contains(part);
     key.parts.iter().filter(differs).map(|(name, _)| name.clone()).collect()
 }
@@ -233,19 +230,15 @@ impl Display for CacheSummary {
     }
 }
 
-impl CacheMiss {
-    /// What is another than in the entry that is most like it, such as `compile options` or `plugin`; nothing, if
-    /// there is no entry to compare with.
-    pub fn changed(&self) -> &[String] {
-        &self.changed
-    }
-}
-
 impl Display for CacheMiss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.changed.as_slice() {
-            [] => f.write_str("nothing like it was kept"),
-            changed => write!(f, "since the last one that was kept, {} changed", changed.join(", ")),
+        match self {
+            CacheMiss::New => f.write_str("nothing like it was kept"),
+            CacheMiss::Changed(parts) => {
+                write!(f, "since the one that was used last, {} changed", parts.join(", "))
+            }
+            CacheMiss::Damaged(reason) => write!(f, "what was kept is damaged: {reason}"),
+            CacheMiss::Refused(reason) => write!(f, "what was kept is not used: {reason}"),
         }
     }
 }

@@ -50,13 +50,13 @@ impl ChildCompiler {
         ChildCompiler { memory_limit: Some(bytes), ..self }
     }
 
+    /// The most memory that the child may have, in bytes.
+    pub(super) fn memory_limit(&self) -> Option<u64> {
+        self.memory_limit
+    }
+
     /// Has a program compiled. `name` is for messages.
-    pub(super) fn compile(
-        &self,
-        name: &str,
-        mut request: Request,
-        code: &[u8],
-    ) -> Result<Reply, CompilerDeath> {
+    pub(super) fn compile(&self, name: &str, request: &Request, code: &[u8]) -> Result<Reply, CompilerDeath> {
         let (program, memory_limit) = (name.to_owned(), self.memory_limit);
         let death =
             |ending| CompilerDeath { program: program.clone(), ending, memory_limit, output: String::new() };
@@ -66,8 +66,7 @@ impl ChildCompiler {
             let reason = "this process was itself started to compile, and calls serve_if_asked too late";
             return Err(not_started(reason.to_owned()));
         }
-        request.memory_limit = self.memory_limit;
-        let request = serde_json::to_vec(&request).map_err(|e| not_started(e.to_string()))?;
+        let request = serde_json::to_vec(request).map_err(|e| not_started(e.to_string()))?;
         let mut running = Running::start(&self.command, request, code.to_vec())
             .map_err(|error| not_started(error.to_string()))?;
         running.wait_for_reply(self).map_err(|ending| {

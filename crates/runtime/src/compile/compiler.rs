@@ -1,20 +1,22 @@
 //! The way of a program from its text to its devices.
 
+use std::fmt::{self, Display};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use shardwright_pjrt::{
-    Client, ClientOptions, CompileOptions, LoadedExecutable, Operation, SerializedExecutable, Tally,
+    Client, ClientOptions, CompileOptions, Error, ErrorKind, LoadedExecutable, Operation,
+    SerializedExecutable, StatusCode, Tally,
 };
 
-use super::cache::Lookup;
 use super::key::{CacheKey, Part, Source, surroundings, wants_dumps};
-use super::plugin_digest::PluginDigest;
+use super::plugin_digest::PluginFile;
 use super::protocol::{Reply, Request};
 use super::{CacheMiss, ChildCompiler, CompileCache};
 use crate::RuntimeError;
 use crate::error::Problem;
+use crate::flags::EnvironmentFlags;
 
 /// How programs are compiled. By default in this process, and anew each time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,14 +53,34 @@ pub enum CompiledBy {
     Process,
 }
 
+/// What the compiler of this process was made of when it was loaded. Another process that compiles, and the digest of
+/// the plugin's file, stand for it only as long as this is what is there.
+pub(crate) struct LoadedFrom {
+    pub(crate) plugin: PluginFile,
+    pub(crate) flags: EnvironmentFlags,
+}
+
 /// Compiles for one client.
 pub(crate) struct Compiler {
     client: Client,
     client_options: ClientOptions,
+    loaded_from: LoadedFrom,
     setup: CompileSetup,
     /// What all keys of this client have in common; `None` if that cannot be known.
     surroundings: OnceLock<Option<Vec<Part>>>,
-    has_warned: AtomicBool,
+    /// The [`Limitation`]s that were told, as bits.
+    told: AtomicU8,
+}
+
+/// What is true of all programs, and told for the first of them.
+#[derive(Clone, Copy)]
+enum Limitation {
+    FolderRefused,
+    NotWritten,
+    NotSerialized,
+    NoKey,
+    NotInChild,
+    Replaced,
 }
 
 /// What [`Compiler::build`] gives.
@@ -68,18 +90,25 @@ struct Built {
     serialized: Option<SerializedExecutable>,
 }
 
+impl LoadedFrom {
+    fn is_still_there(&self) -> bool {
+        self.plugin.is_unchanged() && self.flags.are_unchanged()
+    }
+}
+
 impl Compiler {
-    pub(crate) fn new(client: Client, client_options: ClientOptions, setup: CompileSetup) -> Compiler {
-        let (surroundings, has_warned) = (OnceLock::new(), AtomicBool::new(false));
-        Compiler { client, client_options, setup, surroundings, has_warned }
+    pub(crate) fn new(
+        client: Client,
+        client_options: ClientOptions,
+        loaded_from: LoadedFrom,
+        setup: CompileSetup,
+    ) -> Compiler {
+        let (surroundings, told) = (OnceLock::new(), AtomicU8::new(0));
+        Compiler { client, client_options, loaded_from, setup, surroundings, told }
     }
 
     pub(crate) fn client(&self) -> &Client {
         &self.client
-    }
-
-    pub(crate) fn setup(&self) -> &CompileSetup {
-        &self.setup
     }
 
     pub(crate) fn compile(
@@ -89,19 +118,18 @@ impl Compiler {
     ) -> Result<(LoadedExecutable, Compilation), RuntimeError> {
         let start = Instant::now();
         let place = self.cache_and_key(source, options);
-        let place = place.as_ref().map(|(cache, key)| (*cache, key));
-        let (kept, miss) = place.map_or((None, None), |(cache, key)| self.look_up(cache, key, source.name));
-        let built = match kept {
-            Some(loaded) => Built { loaded, by: CompiledBy::Cache, serialized: None },
-            None => self.build(source, options)?,
+        let kept = place.as_ref().map(|(cache, key)| self.look_up(cache, key, source));
+        let (built, miss) = match kept {
+            Some(Ok(loaded)) => (Built { loaded, by: CompiledBy::Cache, serialized: None }, None),
+            Some(Err(miss)) => (self.build(source, options)?, Some(miss)),
+            None => (self.build(source, options)?, None),
         };
-        if let (Some((cache, key)), Some(executable)) = (place, &built.serialized) {
-            self.keep(cache, key, source.name, executable);
+        if let (Some((cache, key)), Some(executable)) = (&place, &built.serialized) {
+            self.keep(cache, key, source, executable);
         }
-        let (by, duration) = (built.by, start.elapsed());
-        let why = miss.as_ref().map(ToString::to_string).unwrap_or_default();
-        tracing::info!(program = source.name, ?by, ?duration, why, "compiled");
-        Ok((built.loaded, Compilation { by, duration, miss }))
+        let compilation = Compilation { by: built.by, duration: start.elapsed(), miss };
+        tracing::info!("program {} was {compilation}", source.name);
+        Ok((built.loaded, compilation))
     }
 
     /// The program as it was kept, or why it is not.
@@ -109,29 +137,26 @@ impl Compiler {
         &self,
         cache: &CompileCache,
         key: &CacheKey,
-        name: &str,
-    ) -> (Option<LoadedExecutable>, Option<CacheMiss>) {
-        match cache.get(key, name) {
-            Err(error) => {
+        source: &Source<'_>,
+    ) -> Result<LoadedExecutable, CacheMiss> {
+        let loaded = cache
+            .check_folder()
+            .map_err(|error| {
                 let folder = cache.folder().display();
-                self.say_once(&format!("compiled programs in {folder} are not used: {error}"));
-                (None, None)
-            }
-            Ok(Lookup::Miss(miss)) => {
-                self.client.counters().add(Tally::CacheMiss, 1);
-                (None, Some(miss))
-            }
-            Ok(Lookup::Hit(executable)) => match self.client.load(&executable) {
-                Ok(loaded) => {
-                    self.client.counters().add(Tally::CacheHit, 1);
-                    (Some(loaded), None)
-                }
-                Err(error) => {
-                    cache.put_aside(key, name, &error);
-                    (None, None)
-                }
-            },
-        }
+                let why = format!("compiled programs in {folder} are not used: {error}");
+                self.tell_once(Limitation::FolderRefused, &why);
+                CacheMiss::Refused(error.to_string())
+            })
+            .and_then(|()| cache.get(key, source))
+            .and_then(|executable| {
+                self.client.load(&executable).map_err(|error| match is_about_the_bytes(&error) {
+                    true => cache.put_aside(key, source.name, &error),
+                    false => cache.pass_over(key, source.name, &error),
+                })
+            });
+        let tally = if loaded.is_ok() { Tally::CacheHit } else { Tally::CacheMiss };
+        self.client.counters().add(tally, 1);
+        loaded
     }
 
     fn build(&self, source: &Source<'_>, options: &CompileOptions) -> Result<Built, RuntimeError> {
@@ -139,12 +164,12 @@ impl Compiler {
             return Ok(built);
         }
         let loaded = self.client.compile(source.code, source.format, options)?;
-        let serialized = self.setup.cache.as_ref().filter(|cache| !cache.is_read_only()).and_then(|_| {
-            loaded
-                .executable()
-                .serialize()
-                .inspect_err(|error| self.say_once(&format!("programs are not kept: {error}")))
-                .ok()
+        let takes = |cache: &&CompileCache| !cache.is_read_only() && self.is_as_loaded();
+        let serialized = self.setup.cache.as_ref().filter(takes).and_then(|_| {
+            let told = |error: &Error| {
+                self.tell_once(Limitation::NotSerialized, &format!("programs are not kept: {error}"));
+            };
+            loaded.executable().serialize().inspect_err(told).ok()
         });
         Ok(Built { loaded, by: CompiledBy::Process, serialized })
     }
@@ -158,18 +183,27 @@ impl Compiler {
         let Some(child) = self.setup.child.as_ref().filter(|_| self.client.platform_name() == "cpu") else {
             return Ok(None);
         };
+        if !self.is_as_loaded() {
+            return Ok(None);
+        }
         let request = Request {
             plugin: self.client.plugin().path().to_owned(),
             client_options: self.client_options.clone(),
             format: source.format,
             options: options.clone(),
-            memory_limit: None,
+            memory_limit: child.memory_limit(),
         };
         let timer = self.client.counters().time(Operation::Compile, 0);
-        let reply = child.compile(source.name, request, source.code);
+        let reply = child.compile(source.name, &request, source.code);
         drop(timer);
+        // What it loaded is known only if it was there from before its start until after its end.
+        if !self.is_as_loaded() {
+            return Ok(None);
+        }
         let error = match reply.map_err(|death| Problem::CompilerDied(Box::new(death)))? {
-            Reply::Refused(error) => return Err(error.into()),
+            Reply::Refused(error) => {
+                return Err(Problem::refused_in_child(error, child.memory_limit()).into());
+            }
             Reply::NotSerialized(error) => error,
             Reply::Executable(serialized) => match self.client.load(&serialized) {
                 Ok(loaded) => {
@@ -178,16 +212,36 @@ impl Compiler {
                 Err(error) => error,
             },
         };
-        self.say_once(&format!(
-            "programs are compiled in this process, as no other can hand them over: {error}"
-        ));
+        let why = format!("programs are compiled in this process, as no other can hand them over: {error}");
+        self.tell_once(Limitation::NotInChild, &why);
         Ok(None)
     }
 
-    fn keep(&self, cache: &CompileCache, key: &CacheKey, name: &str, executable: &SerializedExecutable) {
-        if let Err(error) = cache.put(key, name, executable) {
+    /// Whether the plugin's file and the flags of the environment are still those of this process.
+    fn is_as_loaded(&self) -> bool {
+        let is_there = self.loaded_from.is_still_there();
+        if !is_there {
+            let plugin = self.client.plugin().path().display();
+            let why = format!(
+                "{plugin} or a file of flags was replaced since it was loaded: programs are compiled in this process, \
+                 and not kept"
+            );
+            self.tell_once(Limitation::Replaced, &why);
+        }
+        is_there
+    }
+
+    fn keep(
+        &self,
+        cache: &CompileCache,
+        key: &CacheKey,
+        source: &Source<'_>,
+        executable: &SerializedExecutable,
+    ) {
+        if let Err(error) = cache.put(key, source, executable) {
             let folder = cache.folder().display();
-            self.say_once(&format!("compiled programs are not kept in {folder}: {error}"));
+            let why = format!("compiled programs are not kept in {folder}: {error}");
+            self.tell_once(Limitation::NotWritten, &why);
         }
     }
 
@@ -197,27 +251,46 @@ impl Compiler {
         source: &Source<'_>,
         options: &CompileOptions,
     ) -> Option<(&CompileCache, CacheKey)> {
-        let cache = self.setup.cache.as_ref().filter(|_| !wants_dumps(options))?;
+        let LoadedFrom { plugin, flags } = &self.loaded_from;
+        let cache = self.setup.cache.as_ref().filter(|_| !wants_dumps(options, flags))?;
         let surroundings = self.surroundings.get_or_init(|| {
-            let plugin = self.client.plugin().path();
-            PluginDigest::of(plugin, cache)
-                .map(|digest| surroundings(&self.client, &digest))
-                .inspect_err(|error| {
-                    let plugin = plugin.display();
-                    self.say_once(&format!(
-                        "compiled programs are not kept: {plugin} cannot be read: {error}"
-                    ));
-                })
-                .ok()
+            let told = |error: &std::io::Error| {
+                let path = self.client.plugin().path().display();
+                let why = format!("compiled programs are not kept: the plugin {path} has no digest: {error}");
+                self.tell_once(Limitation::NoKey, &why);
+            };
+            let digest = plugin.digest(cache).inspect_err(told).ok()?;
+            Some(surroundings(&self.client, &digest, flags))
         });
         Some((cache, CacheKey::new(source, options, surroundings.as_ref()?)))
     }
 
     /// What is true of all programs is told for the first of them.
-    fn say_once(&self, message: &str) {
-        match self.has_warned.swap(true, Ordering::Relaxed) {
-            false => tracing::warn!("{message}"),
-            true => tracing::debug!("{message}"),
+    fn tell_once(&self, limitation: Limitation, message: &str) {
+        let bit = 1 << limitation as u8;
+        match self.told.fetch_or(bit, Ordering::Relaxed) & bit {
+            0 => tracing::warn!("{message}"),
+            _ => tracing::debug!("{message}"),
         }
+    }
+}
+
+/// Whether a plugin that does not load an executable finds fault with its bytes, and not with what it needs besides.
+fn is_about_the_bytes(error: &Error) -> bool {
+    use StatusCode::{DataLoss, Internal, InvalidArgument};
+    let of_bytes = [DataLoss, Internal, InvalidArgument];
+    of_bytes.into_iter().any(|code| error.kind() == ErrorKind::Status(code))
+}
+
+/// Such as `compiled in a child process in 1.24 s: nothing like it was kept`.
+impl Display for Compilation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.by {
+            CompiledBy::Cache => "kept, and loaded",
+            CompiledBy::Child => "compiled in a child process",
+            CompiledBy::Process => "compiled in this process",
+        })?;
+        write!(f, " in {:.2} s", self.duration.as_secs_f64())?;
+        self.miss.as_ref().map_or(Ok(()), |miss| write!(f, ": {miss}"))
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use shardwright_partition::Bytes;
 use thiserror::Error;
 
 /// How much of what a compiler says is kept, of its beginning and of its end.
@@ -25,7 +26,7 @@ const SHOWN_CHARS: usize = 400;
 pub struct CompilerDeath {
     pub(super) program: String,
     pub(super) ending: Ending,
-    pub(super) memory_limit: Option<u64>,
+    pub(crate) memory_limit: Option<u64>,
     pub(super) output: String,
 }
 
@@ -59,11 +60,6 @@ impl CompilerDeath {
     /// How it ended.
     pub fn ending(&self) -> &Ending {
         &self.ending
-    }
-
-    /// The most memory that it was allowed, in bytes: a compiler that gets no more mostly aborts.
-    pub fn memory_limit(&self) -> Option<u64> {
-        self.memory_limit
     }
 
     /// What the compiler said, on both its outputs: the beginning and the end where it was much.
@@ -114,12 +110,12 @@ fn signal_name(signal: i32) -> String {
     format!("signal {signal} ({name})")
 }
 
-/// The limit of memory, which may be why a compiler ended.
-struct Limit(Option<u64>);
+/// The limit of memory, which may be why a compiler ended: one that gets no more mostly aborts.
+pub(crate) struct Limit(pub(crate) Option<u64>);
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |bytes| write!(f, " (its memory was limited to {bytes} bytes)"))
+        self.0.map_or(Ok(()), |bytes| write!(f, " (its memory was limited to {})", Bytes(bytes)))
     }
 }
 
@@ -128,8 +124,7 @@ struct Shown<'a>(&'a str);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Frames of a stack trace whose names were stripped tell nothing.
-        let tells = |line: &&str| !line.is_empty() && !line.ends_with("(unknown)");
+        let tells = |line: &&str| !line.is_empty() && !is_of_a_stack_trace(line);
         let lines: Vec<&str> = self.0.lines().map(str::trim_end).filter(tells).collect();
         let last = lines.len().saturating_sub(SHOWN_LINES);
         let first = lines.iter().position(|line| is_fatal(line)).unwrap_or(last);
@@ -145,6 +140,14 @@ impl fmt::Display for Shown<'_> {
 fn is_fatal(line: &str) -> bool {
     let date = line.strip_prefix('F').and_then(|rest| rest.split(' ').next());
     date.is_some_and(|date| date.len() == 4 && date.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether a line is one of Abseil's stack traces, `    @     0x7f… function`, or what it writes above them: which of
+/// the compiler's functions called which tells its makers something, and mostly the names are stripped.
+fn is_of_a_stack_trace(line: &str) -> bool {
+    let line = line.trim_start();
+    let is_frame = line.strip_prefix('@').is_some_and(|rest| rest.trim_start().starts_with("0x"));
+    is_frame || line.starts_with("*** Check failure stack trace")
 }
 
 /// Reads to the end and keeps the beginning and the end.
@@ -185,18 +188,18 @@ mod tests {
         check(
             Ending::Signal(6),
             None,
-            "W1204 1:2 noise\nF1204 10:11:12.1 9 shape.cc:7] Check failed: a == b\n*** stack\n  @ 0x7f (unknown)\n\n",
+            "W1204 1:2 noise\nF1204 10:11:12.1 9 shape.cc:7] Check failed: a == b\n*** Check failure stack \
+             trace: ***\n    @     0x7f (unknown)\n    @     0x80  main\n\n",
             expect![[r#"
                 program step: the compiler, in a process of its own, was ended by signal 6 (SIGABRT)
-                  compiler: F1204 10:11:12.1 9 shape.cc:7] Check failed: a == b
-                  compiler: *** stack"#]],
+                  compiler: F1204 10:11:12.1 9 shape.cc:7] Check failed: a == b"#]],
         );
         check(
             Ending::Signal(6),
-            Some(1000),
+            Some(3 << 29),
             "terminate called after throwing an instance of 'std::bad_alloc'\n",
             expect![[r#"
-                program step: the compiler, in a process of its own, was ended by signal 6 (SIGABRT) (its memory was limited to 1000 bytes)
+                program step: the compiler, in a process of its own, was ended by signal 6 (SIGABRT) (its memory was limited to 1.5 GiB)
                   compiler: terminate called after throwing an instance of 'std::bad_alloc'"#]],
         );
         check(

@@ -49,6 +49,11 @@ impl Files {
         self.0.iter().filter(move |file| file.path.extension().is_some_and(|found| found == ending))
     }
 
+    /// Entries and what was put aside of them: what goes when room is needed, in this order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &CachedFile> {
+        self.with_ending(DAMAGED).chain(self.with_ending(ENTRY))
+    }
+
     /// Removes what was abandoned, and then files until `limit` bytes are left: damaged ones first, and never `kept`.
     pub(super) fn make_room(&self, limit: u64, kept: &Path) {
         let is_abandoned = |file: &&CachedFile| {
@@ -57,9 +62,8 @@ impl Files {
         };
         self.0.iter().filter(is_abandoned).for_each(CachedFile::remove);
 
-        let in_order = || self.with_ending(DAMAGED).chain(self.with_ending(ENTRY));
-        let mut bytes: u64 = in_order().map(|file| file.size).sum();
-        for file in in_order().filter(|file| file.path != kept) {
+        let mut bytes: u64 = self.all().map(|file| file.size).sum();
+        for file in self.all().filter(|file| file.path != kept) {
             if bytes <= limit {
                 return;
             }

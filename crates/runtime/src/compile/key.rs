@@ -2,18 +2,17 @@
 
 use std::env;
 
+use memchr::memmem;
 use sha2::{Digest, Sha256};
 use shardwright_pjrt::{Client, CompileOptions, ProgramFormat};
 
 use super::locations::without_locations;
 use super::plugin_digest::PluginDigest;
+use crate::flags::EnvironmentFlags;
 use crate::plugins::Sha256Digest;
 
 /// Changes whenever the meaning of entries does.
-const CONTAINER: &str = "1";
-
-/// Variables by which users give flags to compilers; plugins read them when they are loaded.
-const FLAG_VARIABLES: [&str; 2] = ["XLA_FLAGS", "LIBTPU_INIT_ARGS"];
+const CONTAINER: &str = "2";
 
 /// A program as the compiler gets it.
 #[derive(Clone, Copy)]
@@ -22,6 +21,18 @@ pub(crate) struct Source<'a> {
     pub(crate) name: &'a str,
     pub(crate) code: &'a [u8],
     pub(crate) format: ProgramFormat,
+}
+
+impl Source<'_> {
+    /// A digest of the types that it takes and gives, so that programs of one name are told apart: those on the line
+    /// of the main function. All programs that are no MLIR text have the same.
+    pub(super) fn signature(&self) -> String {
+        let main =
+            self.code.split(|&byte| byte == b'\n').find(|line| memmem::find(line, b"@main(").is_some());
+        let main = String::from_utf8_lossy(main.unwrap_or_default());
+        let types = main.match_indices("tensor<").map(|(at, _)| main[at..].split('>').next());
+        hex_digest(types.flatten().collect::<Vec<_>>().join(" ").as_bytes())
+    }
 }
 
 /// Everything that a compiled program depends on, and the digest of it all.
@@ -65,11 +76,10 @@ impl CacheKey {
 }
 
 /// The parts of a key that are the same for all programs of a client.
-pub(crate) fn surroundings(client: &Client, plugin: &PluginDigest) -> Vec<Part> {
+pub(super) fn surroundings(client: &Client, plugin: &PluginDigest, flags: &EnvironmentFlags) -> Vec<Part> {
     let (major, minor) = client.plugin().api_version();
     let devices: Vec<String> =
         client.devices().iter().map(|device| format!("{} {}", device.id(), device.kind())).collect();
-    let flags: Vec<String> = flag_variables().map(|(name, value)| format!("{name}={value}")).collect();
     let parts = [
         ("container", CONTAINER.to_owned()),
         ("plugin", plugin.to_string()),
@@ -77,21 +87,15 @@ pub(crate) fn surroundings(client: &Client, plugin: &PluginDigest) -> Vec<Part> 
         ("platform", client.platform_name().to_owned()),
         ("devices", devices.join(", ")),
         ("processor", processor(client.platform_name())),
-        ("compiler flags of the environment", flags.join(" ")),
+        ("compiler flags of the environment", flags.to_string()),
     ];
     parts.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// Why what the compiler does is wanted and not only its result, so that no cache may stand in for it.
-pub(crate) fn wants_dumps(options: &CompileOptions) -> bool {
-    let overrides = options.env_option_overrides.iter().any(|(name, _)| name.starts_with("xla_dump"));
-    overrides || flag_variables().any(|(_, value)| value.contains("xla_dump"))
-}
-
-fn flag_variables() -> impl Iterator<Item = (&'static str, String)> {
-    FLAG_VARIABLES
-        .into_iter()
-        .filter_map(|name| Some((name, env::var_os(name)?.to_string_lossy().into_owned())))
+pub(super) fn wants_dumps(options: &CompileOptions, flags: &EnvironmentFlags) -> bool {
+    let overrides = options.env_option_overrides.iter().map(|(name, _)| name.as_str());
+    overrides.chain(flags.names()).any(|name| name.starts_with("xla_dump"))
 }
 
 /// What of this machine goes into native code: on CPUs the compiler uses all that the processor has, and cuts loops
@@ -157,7 +161,25 @@ mod tests {
     #[test]
     fn dumps_are_noticed() {
         use shardwright_pjrt::OptionValue;
+        let (plain, none) = (CompileOptions::default(), EnvironmentFlags::default());
         let dump = vec![("xla_dump_to".to_owned(), OptionValue::String("d".into()))];
-        assert!(wants_dumps(&CompileOptions { env_option_overrides: dump, ..CompileOptions::default() }));
+        let dumps = CompileOptions { env_option_overrides: dump, ..CompileOptions::default() };
+        assert!(!wants_dumps(&plain, &none));
+        assert!(wants_dumps(&dumps, &none));
+    }
+
+    #[test]
+    fn a_signature_is_the_types_of_the_main_function() {
+        let signature =
+            |code: &str| Source { name: "m", code: code.as_bytes(), format: ProgramFormat::Mlir }.signature();
+        let one = signature(
+            "module @m {\n  func.func @main(%x: tensor<2xf32>) -> tensor<4xi8> {\n    %y = a\n  }\n}",
+        );
+        let two = signature(
+            "module @m {\n  func.func @main(%a: tensor<2xf32> loc(\"w\")) -> (tensor<4xi8>) {\n}\n}",
+        );
+        assert_eq!(one, two);
+        assert_ne!(one, signature("func.func @main(%x: tensor<3xf32>) -> tensor<4xi8> {"));
+        assert_eq!(signature("ML\u{1}R"), signature(""));
     }
 }

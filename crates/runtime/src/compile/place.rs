@@ -23,6 +23,8 @@ pub struct CacheVariables {
     pub xla_persistent_cache_path: Option<OsString>,
     /// `XLA_PERSISTENT_CACHE_READ_ONLY`: whether that one is only read: `1` or `true`.
     pub xla_persistent_cache_read_only: Option<OsString>,
+    /// `SHARDWRIGHT_COMPILE_CACHE_LIMIT`: the most that is kept, in gibibytes, such as `0.5`.
+    pub compile_cache_limit: Option<OsString>,
 }
 
 /// A cache that is not to be had as it was written.
@@ -38,8 +40,29 @@ pub enum CachePlaceError {
         given: String,
     },
     /// Something that is neither a folder nor one of the words.
-    #[error("the compile cache is {given:?}, expected on, off, ro, a folder, or a folder and :ro")]
+    #[error(
+        "the compile cache is {given:?}, expected on, off, ro, a folder with a separator in it, or such a folder and \
+         :ro{}",
+        as_folder(given)
+    )]
     Unclear {
+        /// What was written.
+        given: String,
+    },
+    /// Another user's home folder, which only a shell knows.
+    #[error(
+        "the compile cache is {given:?}, and which folder ~name is only a shell knows; write the folder in full, or \
+         ./{given} for one of that name"
+    )]
+    OtherHome {
+        /// What was written.
+        given: String,
+    },
+    /// A limit that is none.
+    #[error(
+        "SHARDWRIGHT_COMPILE_CACHE_LIMIT is {given:?}, expected a number of gibibytes above 0, such as 0.5"
+    )]
+    Limit {
         /// What was written.
         given: String,
     },
@@ -52,7 +75,26 @@ impl CacheVariables {
             compile_cache: std::env::var_os("SHARDWRIGHT_COMPILE_CACHE"),
             xla_persistent_cache_path: std::env::var_os("XLA_PERSISTENT_CACHE_PATH"),
             xla_persistent_cache_read_only: std::env::var_os("XLA_PERSISTENT_CACHE_READ_ONLY"),
+            compile_cache_limit: std::env::var_os("SHARDWRIGHT_COMPILE_CACHE_LIMIT"),
         }
+    }
+
+    /// The limit in bytes, if there is one.
+    fn limit(&self) -> Result<Option<u64>, CachePlaceError> {
+        let Some(text) = non_empty(&self.compile_cache_limit) else { return Ok(None) };
+        let gib = text.to_str().and_then(|text| text.trim().parse::<f64>().ok());
+        // Beyond what an integer holds it is the largest one, which is no limit.
+        let bytes =
+            gib.filter(|gib| gib.is_finite() && *gib > 0.0).map(|gib| (gib * (1u64 << 30) as f64) as u64);
+        bytes.map(Some).ok_or_else(|| CachePlaceError::Limit { given: text.to_string_lossy().into_owned() })
+    }
+}
+
+/// How to write a mere name that is meant as a folder.
+fn as_folder(given: &str) -> String {
+    match given.strip_prefix(':').unwrap_or(given) {
+        name if name.is_empty() || name.eq_ignore_ascii_case("ro") => String::new(),
+        _ => format!("; for a folder of that name write ./{given}"),
     }
 }
 
@@ -63,6 +105,16 @@ impl CompileCache {
     /// # Errors
     /// When what was written makes no sense, or needs a home folder and there is none.
     pub fn find(
+        given: Option<&OsStr>,
+        variables: &CacheVariables,
+        environment: &Environment,
+    ) -> Result<Option<CompileCache>, CachePlaceError> {
+        let limit = variables.limit()?;
+        let cache = CompileCache::place(given, variables, environment)?;
+        Ok(cache.map(|cache| limit.map_or(cache.clone(), |bytes| cache.with_limit(bytes))))
+    }
+
+    fn place(
         given: Option<&OsStr>,
         variables: &CacheVariables,
         environment: &Environment,
@@ -81,7 +133,8 @@ impl CompileCache {
     }
 
     /// Reads `off` (`None`), `on` (the folder `compiled` in the cache folder), `ro` (the same, only read), a folder,
-    /// or a folder and `:ro`. A folder named like one of the words is written `./on`.
+    /// or a folder and `:ro`. The words may be in capitals. A folder has a separator in it: the folder `name` is
+    /// written `./name`, so that no misspelled word becomes one.
     ///
     /// ```
     /// use shardwright_runtime::compile::CompileCache;
@@ -94,22 +147,28 @@ impl CompileCache {
     /// ```
     ///
     /// # Errors
-    /// When the text is empty, or needs a home folder and there is none.
+    /// When the text is no such word and no such folder, or needs a home folder and there is none.
     pub fn parse(text: &OsStr, environment: &Environment) -> Result<Option<CompileCache>, CachePlaceError> {
         let given = || text.to_string_lossy().into_owned();
         let default =
             || default_folder(environment).ok_or_else(|| CachePlaceError::NoHome { given: given() });
-        match text.to_str() {
+        match text.to_str().map(str::to_ascii_lowercase).as_deref() {
             Some("off") => return Ok(None),
             Some("on") => return Ok(Some(CompileCache::new(default()?))),
             Some("ro") => return Ok(Some(CompileCache::read_only(default()?))),
-            Some("" | ":ro") => return Err(CachePlaceError::Unclear { given: given() }),
             _ => {}
         }
-        Ok(Some(match text.to_str().and_then(|text| text.strip_suffix(":ro")) {
-            Some(folder) => CompileCache::read_only(expand(Path::new(folder), environment)?),
-            None => CompileCache::new(expand(Path::new(text), environment)?),
-        }))
+        let (folder, read_only) =
+            match text.to_str().and_then(|text| text.split_at_checked(text.len().checked_sub(3)?)) {
+                Some((folder, suffix)) if suffix.eq_ignore_ascii_case(":ro") => (Path::new(folder), true),
+                _ => (Path::new(text), false),
+            };
+        let written = folder.as_os_str().as_encoded_bytes();
+        if !written.contains(&b'/') && !written.starts_with(b"~") && ![&b"."[..], b".."].contains(&written) {
+            return Err(CachePlaceError::Unclear { given: given() });
+        }
+        let folder = expand(folder, environment)?;
+        Ok(Some(if read_only { CompileCache::read_only(folder) } else { CompileCache::new(folder) }))
     }
 }
 
@@ -118,6 +177,9 @@ fn default_folder(environment: &Environment) -> Option<PathBuf> {
 }
 
 fn expand(folder: &Path, environment: &Environment) -> Result<PathBuf, CachePlaceError> {
+    if folder.to_string_lossy().starts_with('~') && !folder.starts_with("~") {
+        return Err(CachePlaceError::OtherHome { given: folder.display().to_string() });
+    }
     let expanded = environment.expand_home(folder);
     let expanded = expanded.ok_or_else(|| CachePlaceError::NoHome { given: folder.display().to_string() })?;
     Ok(std::path::absolute(&expanded).unwrap_or(expanded))
@@ -140,6 +202,7 @@ mod tests {
             compile_cache: value("OWN"),
             xla_persistent_cache_path: value("XLA"),
             xla_persistent_cache_read_only: value("XLA_RO"),
+            compile_cache_limit: value("LIMIT"),
         };
         let environment =
             Environment { home: value("HOME"), cache_dir: value("CACHE"), ..Environment::default() };
@@ -165,12 +228,36 @@ mod tests {
         check("GIVEN=off OWN=/o", "off");
         check("GIVEN=ro CACHE=/c", "/c/compiled:ro");
         check("OWN=on XLA=/x CACHE=/c", "/c/compiled");
+        check("GIVEN=OFF OWN=/o", "off");
+        check("GIVEN=Ro CACHE=/c", "/c/compiled:ro");
+        check("GIVEN=/g:RO", "/g:ro");
+        check("GIVEN=~ HOME=/h", "/h");
+        check("GIVEN=~/c:ro HOME=/h", "/h/c:ro");
+        let here = std::env::current_dir().unwrap();
+        check("GIVEN=./Off", &here.join("Off").display().to_string());
+        check("GIVEN=.", &here.display().to_string());
+        check("GIVEN=a/", &here.join("a/").display().to_string());
     }
 
     #[test]
     fn what_makes_no_sense_is_said() {
         let check = |words: &str, expected: &str| assert_eq!(find(words).unwrap_err(), expected, "{words}");
-        check("GIVEN=", "the compile cache is \"\", expected on, off, ro, a folder, or a folder and :ro");
+        let expected = "expected on, off, ro, a folder with a separator in it, or such a folder and :ro";
+        for given in ["", ":ro"] {
+            check(&format!("GIVEN={given}"), &format!("the compile cache is {given:?}, {expected}"));
+        }
+        for given in ["no", "0", "Of", "compiled", "compiled:ro", "é"] {
+            let advice = format!("for a folder of that name write ./{given}");
+            check(
+                &format!("GIVEN={given}"),
+                &format!("the compile cache is {given:?}, {expected}; {advice}"),
+            );
+        }
+        check(
+            "GIVEN=~joe/c HOME=/h",
+            "the compile cache is \"~joe/c\", and which folder ~name is only a shell knows; write the folder in full, \
+             or ./~joe/c for one of that name",
+        );
         check(
             "OWN=on",
             "the compile cache \"on\" needs a home folder and HOME is not set; set HOME, name a folder, or say off",
@@ -179,5 +266,25 @@ mod tests {
             "OWN=~/c",
             "the compile cache \"~/c\" needs a home folder and HOME is not set; set HOME, name a folder, or say off",
         );
+    }
+
+    #[test]
+    fn a_limit_is_a_number_of_gibibytes() {
+        let limit = |text: &str| {
+            CacheVariables { compile_cache_limit: Some(text.into()), ..CacheVariables::default() }.limit()
+        };
+        assert_eq!(limit(""), Ok(None));
+        assert_eq!(limit("2"), Ok(Some(2 << 30)));
+        assert_eq!(limit(" 0.5 "), Ok(Some(1 << 29)));
+        assert_eq!(limit("1e300"), Ok(Some(u64::MAX)));
+        for text in ["0", "-1", "nan", "inf", "4G"] {
+            assert_eq!(
+                limit(text).unwrap_err().to_string(),
+                format!(
+                    "SHARDWRIGHT_COMPILE_CACHE_LIMIT is {text:?}, expected a number of gibibytes above 0, such as 0.5"
+                )
+            );
+        }
+        assert!(find("GIVEN=off LIMIT=much").unwrap_err().contains("\"much\""));
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
+use rustix::fs::{Access, Mode, OFlags, access};
 use tempfile::NamedTempFile;
 
 /// Begins the names of files that are not whole yet.
@@ -19,7 +20,7 @@ pub(super) struct PrivateFile {
 
 impl PrivateFile {
     pub(super) fn open(path: &Path) -> io::Result<PrivateFile> {
-        let file = File::open(path)?;
+        let file = open_at_once(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -43,6 +44,11 @@ impl PrivateFile {
     pub(super) fn touch(&self) {
         let _ = self.file.set_modified(std::time::SystemTime::now());
     }
+}
+
+/// Opens a file of any kind for reading. Opening a pipe would wait for somebody to write into it.
+fn open_at_once(path: &Path) -> io::Result<File> {
+    Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?.into())
 }
 
 /// Refuses a folder in which another user could have written.
@@ -74,6 +80,18 @@ fn check(found: &Metadata) -> io::Result<()> {
 pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     check_folder(folder)
+}
+
+/// Refuses a folder that cannot be written, or that could not be made; changes nothing.
+pub(super) fn check_writable(folder: &Path) -> io::Result<()> {
+    let existing = folder.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(folder);
+    let refuse = |error: io::Error| {
+        Err(io::Error::new(error.kind(), format!("{} cannot be written: {error}", existing.display())))
+    };
+    if !existing.is_dir() {
+        return refuse(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
+    }
+    access(existing, Access::WRITE_OK | Access::EXEC_OK).or_else(|error| refuse(error.into()))
 }
 
 /// Writes a file that has its name only when it is whole and on the disk. It is readable by this user only.

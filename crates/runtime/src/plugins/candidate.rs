@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use super::pins::PinnedPlugin;
 use super::resolve::carrier;
 
-/// A kind of device in the words of `PJRT_DEVICE`: `CPU`, `TPU`. Its case does not matter.
+/// A kind of device in the words of `PJRT_DEVICE`: `CPU`, `TPU`, `CUDA`. Its case does not matter, and `GPU` is `CUDA`,
+/// as in the names of libraries.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceType(String);
 
@@ -25,11 +26,17 @@ const WORDS: [(&str, &str); 8] = [
 
 impl DeviceType {
     pub(super) fn new(text: &str) -> Self {
-        Self(text.to_ascii_lowercase())
+        let text = text.trim().to_ascii_lowercase();
+        Self(if text == "gpu" { "cuda".to_owned() } else { text })
     }
 
     pub(super) fn tpu() -> Self {
         Self("tpu".to_owned())
+    }
+
+    /// Whether it is one that libraries are named for, so that nobody who writes it means another.
+    pub(super) fn is_well_known(&self) -> bool {
+        WORDS.iter().any(|(_, device)| *device == self.0)
     }
 
     /// Whether it is the TPU.
@@ -89,6 +96,8 @@ pub struct Candidate {
     pub pinned: Option<PinnedPlugin>,
     /// The installed package that it belongs to, with its version, such as `libtpu 0.0.52`.
     pub package: Option<String>,
+    /// How its file was written, and where, for errors; `None` where it was found.
+    pub(super) written: Option<String>,
 }
 
 impl Candidate {
@@ -96,7 +105,7 @@ impl Candidate {
     pub(super) fn file(path: PathBuf, origin: Origin) -> Self {
         let name = path.file_name().unwrap_or(OsStr::new("")).to_string_lossy().into_owned();
         let device = DeviceType::of_library(&path);
-        Self { name, origin, device, path: Some(path), pinned: None, package: None }
+        Self { name, origin, device, path: Some(path), pinned: None, package: None, written: None }
     }
 
     /// A plugin of the table, in this file if it is on this machine.
@@ -108,6 +117,7 @@ impl Candidate {
             path,
             pinned: Some(pin.clone()),
             package: None,
+            written: None,
         }
     }
 
@@ -124,6 +134,21 @@ impl Candidate {
         match &self.device {
             Some(own) => own == device,
             None => self.name.to_ascii_lowercase().contains(&device.0),
+        }
+    }
+}
+
+impl Origin {
+    /// What to do about a plugin that this rule names and that is not to be had.
+    pub(super) fn advice(self) -> &'static str {
+        match self {
+            Self::Request => "pass --plugin",
+            Self::Variable => "set SHARDWRIGHT_PLUGIN",
+            Self::TpuLibraryPath => "correct or unset TPU_LIBRARY_PATH, or pass --plugin",
+            Self::NamesAndPaths => "correct or unset PJRT_NAMES_AND_LIBRARY_PATHS, or pass --plugin",
+            Self::PluginLibraryPath => "correct or unset PJRT_PLUGIN_LIBRARY_PATH, or pass --plugin",
+            Self::Installed => "install the package anew, or pass --plugin",
+            Self::Default => "fetch it anew, or pass --plugin",
         }
     }
 }

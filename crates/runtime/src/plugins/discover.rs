@@ -134,8 +134,10 @@ fn choose(
     pins: &PinnedPlugins,
 ) -> Result<Discovery, PluginError> {
     let is_for_tpu = |candidate: &Candidate| candidate.device.as_ref().is_some_and(DeviceType::is_tpu);
-    let wanted = match non_empty(&environment.pjrt_device) {
-        Some(asked) => Wanted::Asked(DeviceType::new(&asked.to_string_lossy())),
+    let asked = non_empty(&environment.pjrt_device).map(|asked| asked.to_string_lossy());
+    let asked = asked.as_deref().map(str::trim).filter(|asked| !asked.is_empty());
+    let wanted = match asked {
+        Some(asked) => Wanted::Asked(DeviceType::new(asked)),
         None if !environment.tpu_devices.is_empty() && candidates.iter().any(is_for_tpu) => {
             Wanted::Usual(DeviceType::tpu())
         }
@@ -150,9 +152,10 @@ fn choose(
             reason => others.push((candidate, reason.unwrap_or(WhyNot::Later))),
         }
     }
-    let winner = winner.ok_or_else(|| no_plugin_for(&wanted, &known))?;
+    let winner = winner.ok_or_else(|| no_plugin_for(&wanted, asked, &known))?;
     if let Some(path) = &winner.path {
-        resolve::check_file(path, &path.to_string_lossy(), winner.origin, pins)?;
+        let written = winner.written.clone().unwrap_or_else(|| format!("{path:?}"));
+        resolve::check_file(path, &written, winner.origin, pins)?;
     }
     Ok(Discovery::new(winner, others))
 }
@@ -179,10 +182,13 @@ impl Wanted {
     }
 }
 
-fn no_plugin_for(wanted: &Wanted, known: &BTreeSet<DeviceType>) -> PluginError {
-    let asked = wanted.device().to_string();
+/// `written` is how `PJRT_DEVICE` has it.
+fn no_plugin_for(wanted: &Wanted, written: Option<&str>, known: &BTreeSet<DeviceType>) -> PluginError {
     let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-    let nearest = nearest(&asked, known.iter()).cloned();
+    let asked = wanted.device().to_string();
+    let is_misspelled = !wanted.device().is_well_known();
+    let nearest = nearest(&asked, known.iter()).filter(|_| is_misspelled).cloned();
+    let asked = written.map_or(asked, str::to_ascii_uppercase);
     Repr::NoPluginForDevice { asked, nearest, known: Known(known) }.into()
 }
 

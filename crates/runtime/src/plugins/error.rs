@@ -112,12 +112,13 @@ impl From<Repr> for PluginError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Repr {
     #[error(
-        "plugin file {path:?} does not exist (given {origin} as {given:?}); pass --plugin with an existing file or one of {known}"
+        "plugin file {path:?} does not exist (given {origin} as {given}); {} with an existing file or one of {known}", origin.advice()
     )]
     NotFound { path: PathBuf, given: String, origin: Origin, known: Known },
 
     #[error(
-        "plugin {path:?} is {found}, expected a shared library (given {origin}); pass --plugin with the file itself"
+        "plugin {path:?} is {found}, expected a shared library (given {origin}); {} with the file itself",
+        origin.advice()
     )]
     NotAFile { path: PathBuf, found: &'static str, origin: Origin },
 

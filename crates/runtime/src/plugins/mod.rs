@@ -25,8 +25,8 @@
 //!
 //! # Which device
 //!
-//! Rules 3 to 7 may name plugins for several kinds of device. `PJRT_DEVICE` (`CPU`, `TPU`, or a name of rule 4) chooses
-//! among them; without it
+//! Rules 3 to 7 may name plugins for several kinds of device. `PJRT_DEVICE` (`CPU`, `TPU`, `GPU` for CUDA's, or a name of
+//! rule 4) chooses among them; without it
 //!
 //! - the TPU's plugins are used where the machine has a TPU (`/dev/accel0` and on, or a TPU in `/dev/vfio`), and there they
 //!   are preferred to the CPU's packages and pin;

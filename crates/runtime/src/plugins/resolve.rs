@@ -75,7 +75,7 @@ pub(super) fn named(
             needed_for: format!("plugin {given:?}"),
             instead: "write the path in full",
         })?;
-        check_file(&path, &given.to_string_lossy(), origin, pins)?;
+        check_file(&path, &format!("{:?}", given.to_string_lossy()), origin, pins)?;
         return Ok(Candidate::file(path, origin));
     }
     let pin = find_pin(given, origin, pins)?;
@@ -111,7 +111,7 @@ pub(super) fn looks_like_a_file(given: &OsStr) -> bool {
     library || text.contains(".so.") || text.starts_with('~') || text.contains(is_separator)
 }
 
-/// Fails unless `path` is a regular file; `given` is what was written for it.
+/// Fails unless `path` is a regular file; `given` is what was written for it, in quotes.
 pub(super) fn check_file(
     path: &Path,
     given: &str,

@@ -49,12 +49,15 @@ fn name_and_path(entry: &str, environment: &Environment) -> Result<Candidate, Pl
     else {
         return Err(wrong("expected name:path, such as tpu:/usr/lib/libtpu.so".to_owned()).into());
     };
-    let mut path = in_full(Path::new(path), environment);
-    if path.extension().is_some_and(|ending| ending == "json") {
-        path = library_of(&path, environment).map_err(wrong)?;
+    let mut file = Candidate::file(in_full(Path::new(path), environment), Origin::NamesAndPaths);
+    file.written = Some(format!("{entry:?}"));
+    if path.ends_with(".json") {
+        let json = in_full(Path::new(path), environment);
+        let (library, written) = library_of(&json, environment).map_err(wrong)?;
+        file = Candidate::file(library, Origin::NamesAndPaths);
+        file.written = Some(format!("library_path {written:?} in {json:?}"));
     }
-    let device = Some(DeviceType::new(name));
-    Ok(Candidate { device, ..Candidate::file(path, Origin::NamesAndPaths) })
+    Ok(Candidate { device: Some(DeviceType::new(name)), ..file })
 }
 
 /// What JAX reads from such a file.
@@ -65,8 +68,8 @@ struct PluginConfig {
     create_option: serde_json::Map<String, serde_json::Value>,
 }
 
-/// The library that the file names; a relative one is seen from the file's folder.
-fn library_of(file: &Path, environment: &Environment) -> Result<PathBuf, String> {
+/// The library that the file names, and how it is written there; a relative one is seen from the file's folder.
+fn library_of(file: &Path, environment: &Environment) -> Result<(PathBuf, PathBuf), String> {
     let text = fs::read_to_string(file).map_err(|error| format!("cannot read {file:?}: {error}"))?;
     let config: PluginConfig = serde_json::from_str(&text)
         .map_err(|error| format!("{file:?} is not an object with the text library_path: {error}"))?;
@@ -75,8 +78,9 @@ fn library_of(file: &Path, environment: &Environment) -> Result<PathBuf, String>
         tracing::warn!(file = %file.display(), ?options, "options for the plugin's client are not passed on");
     }
     let folder = file.parent().unwrap_or(Path::new(""));
-    let path = environment.expand_home(&config.library_path).unwrap_or(config.library_path);
-    Ok(folder.join(path))
+    let written = config.library_path;
+    let path = environment.expand_home(&written).unwrap_or_else(|| written.clone());
+    Ok((folder.join(path), written))
 }
 
 /// Files, and folders whose plugins are meant; a folder without one stands for itself, so that it is an error to use it.
