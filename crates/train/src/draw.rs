@@ -97,7 +97,7 @@ fn compile_all<'p>(
     thread::scope(|scope| {
         // The timeline shows a thread by its name.
         let start = |(key, normal): (String, Normal<'p>)| {
-            let thread = thread::Builder::new().name(format!("draw {key}"));
+            let thread = thread::Builder::new().name(format!("draw {}", normal.place.ty));
             let started = thread.spawn_scoped(scope, move || normal.compile(runtime, mesh));
             (key, started.expect("a process has room for some threads"))
         };

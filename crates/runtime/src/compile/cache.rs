@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use shardwright_partition::Bytes;
 use shardwright_pjrt::SerializedExecutable;
 
-use super::entry::{Entry, Fault, Head, encode_head};
+use super::entry::{Entry, Fault, Head, MOST_HEAD_BYTES, encode_head};
 use super::folder::{DAMAGED, ENTRY, Files};
 use super::key::{CacheKey, Source};
 use super::private;
@@ -59,7 +59,7 @@ pub enum CacheMiss {
     New,
     /// The one that was used last depends on other things: these, such as `compile options` or `plugin`.
     Changed(Vec<String>),
-    /// Its entry is not what was written, and was put aside.
+    /// Its entry is not what was written, and was put aside where that may be done.
     Damaged(String),
     /// Its entry, or the folder, may not or cannot be used.
     Refused(String),
@@ -178,7 +178,7 @@ impl CompileCache {
         let name = source.name;
         let head = encode_head(source, key, executable);
         let size = (head.len() + executable.bytes().len()) as u64;
-        if self.read_only || size > self.limit {
+        if self.read_only || size > self.limit || head.len() > MOST_HEAD_BYTES {
             tracing::debug!(program = name, bytes = size, "the compiled program is not kept");
             return Ok(());
         }

@@ -26,8 +26,8 @@ use crate::plugins::Sha256Digest;
 const MAGIC: &[u8; 8] = b"SWEXEC2\n";
 const DIGEST_SIZE: usize = 32;
 
-/// More than any head has.
-const MOST_HEAD_BYTES: usize = 1 << 20;
+/// A file that says that its head has more is not read.
+pub(super) const MOST_HEAD_BYTES: usize = 1 << 20;
 
 /// How much of a file says how large its head is.
 const HEAD_START: usize = MAGIC.len() + 4;

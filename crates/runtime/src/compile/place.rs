@@ -111,7 +111,10 @@ impl CompileCache {
     ) -> Result<Option<CompileCache>, CachePlaceError> {
         let limit = variables.limit()?;
         let cache = CompileCache::place(given, variables, environment)?;
-        Ok(cache.map(|cache| limit.map_or(cache.clone(), |bytes| cache.with_limit(bytes))))
+        Ok(match (cache, limit) {
+            (Some(cache), Some(bytes)) => Some(cache.with_limit(bytes)),
+            (cache, _) => cache,
+        })
     }
 
     fn place(
