@@ -337,11 +337,13 @@ fn an_executable_that_the_plugin_does_not_read_is_damaged() {
     assert_eq!(by(folder.cache()), CompiledBy::Cache);
 }
 
-/// The same entry with another executable, as if that had been written.
-fn with_executable(entry: &[u8], executable: &[u8]) -> Vec<u8> {
+/// The same entry with other bytes of the plugin, as if those had been written.
+fn with_executable(entry: &[u8], of_the_plugin: &[u8]) -> Vec<u8> {
     let size = u32::from_le_bytes(entry[8..12].try_into().unwrap()) as usize;
+    let told_by_the_library = entry[12 + size + 32..].split_inclusive(|&byte| byte == b'\n').take(2);
+    let executable = [&told_by_the_library.collect::<Vec<_>>().concat(), of_the_plugin].concat();
     let mut head: Value = serde_json::from_slice(&entry[12..12 + size]).unwrap();
-    let digest = Sha256::digest(executable).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digest = Sha256::digest(&executable).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     (head["bytes"], head["sha256"]) = (json!(executable.len()), json!(digest));
     let head = head.to_string();
     let mut changed = entry[..8].to_vec();
