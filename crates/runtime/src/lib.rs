@@ -29,7 +29,7 @@
 
 mod array;
 pub mod compile;
-mod compiler;
+mod compiler_options;
 mod dump;
 mod error;
 mod executable;
@@ -40,7 +40,7 @@ mod runtime;
 pub mod topology;
 
 pub use array::{LocalPart, ShardedArray, Shards};
-pub use compiler::CompilerOptions;
+pub use compiler_options::CompilerOptions;
 pub use dump::DumpOptions;
 pub use error::{RuntimeError, RuntimeErrorKind};
 pub use executable::{Argument, Executable, ExecutableValue, Execution};

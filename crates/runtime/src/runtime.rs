@@ -10,7 +10,7 @@ use shardwright_pjrt::{
 
 use crate::array::Conversions;
 use crate::compile::{CompileSetup, Compiler, ForeignProgram, LoadedFrom, PluginFile, Source};
-use crate::compiler::CompilerSettings;
+use crate::compiler_options::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};

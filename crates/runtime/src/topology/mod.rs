@@ -42,7 +42,7 @@ use shardwright_mesh::{AbstractMesh, Mesh, PhysicalTopology, Placement};
 use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{ClientOptions, CompileOptions, NamedValue, Plugin, ProgramFormat};
 
-use crate::compiler::CompilerSettings;
+use crate::compiler_options::CompilerSettings;
 use crate::error::Problem;
 use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, resolve};
