@@ -10,50 +10,65 @@ use shardwright_graph::{Graph, random};
 use shardwright_hlo::{ArgumentKind, Comparison, verify};
 use shardwright_mesh::{Mesh, NamedSharding};
 use shardwright_model::{Init, ParameterInfo};
-use shardwright_partition::ShardedModule;
-use shardwright_runtime::{Argument, Executable, ExecutableValue, Runtime, RuntimeError, ShardedArray};
+use shardwright_partition::{PlannedArgument, ShardedModule};
+use shardwright_runtime::{Argument, Executable, Runtime, RuntimeError, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
 use crate::TrainError;
 use crate::state::constant;
 
-/// The parameters before the first step, each at its place.
-pub(crate) fn draw(
-    runtime: &Runtime,
-    mesh: &Mesh,
-    seed: u64,
-    parameters: &[ParameterInfo],
-    places: &[ExecutableValue],
-) -> Result<Vec<ShardedArray>, TrainError> {
-    let normals = parameters.iter().zip(places).filter_map(|(info, place)| Normal::new(info.init, place));
-    let programs = compile_all(runtime, mesh, normals)?;
-    let seed = place_words(runtime, mesh, seed)?;
-    let draw_one = |(info, place): (&ParameterInfo, &ExecutableValue)| match (
-        Normal::new(info.init, place),
-        info.init,
-    ) {
-        (Some(normal), _) => {
-            let stream = place_words(runtime, mesh, fnv1a(&info.name))?;
-            let arguments = vec![Argument::Borrow(&seed), Argument::Donate(stream)];
-            let mut outputs = programs[&normal.key()].execute(arguments)?.outputs;
-            Ok(outputs.pop().expect("the program has one output"))
-        }
-        (None, Init::Ones) => Ok(constant(runtime, mesh, place, 1.0)?),
-        (None, _) => Ok(constant(runtime, mesh, place, 0.0)?),
-    };
-    parameters.iter().zip(places).map(draw_one).collect()
+/// The programs that draw a model's parameters, by what each draws.
+pub(crate) struct Draws(BTreeMap<String, Executable>);
+
+impl Draws {
+    /// Compiles the programs for parameters and their places.
+    pub(crate) fn compile(
+        runtime: &Runtime,
+        mesh: &Mesh,
+        parameters: &[ParameterInfo],
+        places: &[PlannedArgument],
+    ) -> Result<Draws, TrainError> {
+        let normals = parameters.iter().zip(places).filter_map(|(info, place)| Normal::new(info.init, place));
+        Ok(Draws(compile_all(runtime, mesh, normals)?))
+    }
+
+    /// The parameters before the first step, each at its place; they are those that the programs were compiled for.
+    pub(crate) fn draw(
+        &self,
+        runtime: &Runtime,
+        mesh: &Mesh,
+        seed: u64,
+        parameters: &[ParameterInfo],
+        places: &[PlannedArgument],
+    ) -> Result<Vec<ShardedArray>, TrainError> {
+        let seed = place_words(runtime, mesh, seed)?;
+        let draw_one = |(info, place): (&ParameterInfo, &PlannedArgument)| match (
+            Normal::new(info.init, place),
+            info.init,
+        ) {
+            (Some(normal), _) => {
+                let stream = place_words(runtime, mesh, fnv1a(&info.name))?;
+                let arguments = vec![Argument::Borrow(&seed), Argument::Donate(stream)];
+                let mut outputs = self.0[&normal.key()].execute(arguments)?.outputs;
+                Ok(outputs.pop().expect("the program has one output"))
+            }
+            (None, Init::Ones) => Ok(constant(runtime, mesh, place, 1.0)?),
+            (None, _) => Ok(constant(runtime, mesh, place, 0.0)?),
+        };
+        parameters.iter().zip(places).map(draw_one).collect()
+    }
 }
 
 /// An array of normally distributed numbers at a place.
 #[derive(Clone, Copy)]
 struct Normal<'p> {
-    place: &'p ExecutableValue,
+    place: &'p PlannedArgument,
     std: f64,
     zero_row: Option<usize>,
 }
 
 impl<'p> Normal<'p> {
-    fn new(init: Init, place: &'p ExecutableValue) -> Option<Normal<'p>> {
+    fn new(init: Init, place: &'p PlannedArgument) -> Option<Normal<'p>> {
         match init {
             Init::Normal { std, zero_row } => Some(Normal { place, std, zero_row }),
             Init::Ones | Init::Zeros => None,

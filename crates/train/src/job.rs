@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
 use shardwright_checkpoint::{Expected, HfWeights, make_writable_folder};
@@ -19,6 +21,7 @@ use shardwright_runtime::Runtime;
 use shardwright_runtime::compile::CompiledBy;
 use shardwright_tensor::DType;
 
+use crate::draw::Draws;
 use crate::run::Run;
 use crate::save::{
     BEGIN_TOKEN, END_TOKEN, UNKNOWN_TOKEN, check_empty, save_fsdp_config, save_model, save_results,
@@ -199,13 +202,17 @@ impl Job {
         });
 
         observer.event(Event::Phase(Phase::Compile));
-        let step = self.compile(runtime, &mesh, &step_config, module, plan, observer)?;
+        let (step, draws) = self.compile_all(runtime, &mesh, &step_config, module, plan, observer)?;
         observer.event(Event::Phase(Phase::Weights));
-        let source = match &self.weights {
-            Some(files) => WeightSource::Files(files),
-            None => WeightSource::Random { seed: self.config.seed },
+        let span = tracing::debug_span!("make state").entered();
+        let state = match (&self.weights, draws) {
+            (Some(files), _) => TrainState::new(runtime, &step, WeightSource::Files(files))?,
+            (None, draws) => {
+                let draws = draws.expect("what is not in files is drawn");
+                TrainState::drawn(runtime, &step, &draws, self.config.seed)?
+            }
         };
-        let state = TrainState::new(runtime, &step, source)?;
+        drop(span);
 
         let mut run = Run::new(&self.config, &batches, &step);
         observer.event(Event::Start {
@@ -293,6 +300,29 @@ impl Job {
         let notice = format!("mesh axis {axis} has one device: parameters are not sharded");
         observer.event(Event::Notice(&notice));
         Ok(())
+    }
+
+    /// The step, and beside it the programs that draw the weights, unless those are in files.
+    fn compile_all(
+        &self,
+        runtime: &Runtime,
+        mesh: &Mesh,
+        config: &StepConfig,
+        module: VerifiedModule,
+        plan: ShardingPlan,
+        observer: &mut dyn Observer,
+    ) -> Result<(TrainStep, Option<Draws>), TrainError> {
+        let (infos, places) = (parameters(&self.model), plan.arguments().to_vec());
+        thread::scope(|scope| {
+            // The step takes long, and a part of that time only one processor.
+            let draws = || Draws::compile(runtime, mesh, &infos, &places);
+            let draws = self.weights.is_none().then(|| scope.spawn(draws));
+            let step = self.compile(runtime, mesh, config, module, plan, observer)?;
+            let join = |thread: ScopedJoinHandle<'_, Result<Draws, TrainError>>| {
+                thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+            };
+            Ok((step, draws.map(join).transpose()?))
+        })
     }
 
     fn compile(

@@ -2,10 +2,11 @@ use std::ops::Range;
 
 use shardwright_checkpoint::{CheckpointError, HfWeights};
 use shardwright_mesh::Mesh;
-use shardwright_runtime::{ExecutableValue, Runtime, RuntimeError, ShardedArray};
+use shardwright_partition::PlannedArgument;
+use shardwright_runtime::{Runtime, RuntimeError, ShardedArray};
 use shardwright_tensor::{DType, HostArray, Shape, TensorError, TensorType};
 
-use crate::draw::draw;
+use crate::draw::Draws;
 use crate::{TrainError, TrainStep};
 
 /// Parameters and what the optimizer keeps of them, on the devices.
@@ -42,18 +43,41 @@ impl TrainState {
         step: &TrainStep,
         source: WeightSource<'_>,
     ) -> Result<TrainState, TrainError> {
-        let _span = tracing::debug_span!("make state").entered();
         let mesh = step.executable().mesh();
-        let places = step.executable().arguments();
-        let count = step.parameters().len();
-        let parameters = match source {
-            WeightSource::Random { seed } => draw(runtime, mesh, seed, step.parameters(), places)?,
+        let (infos, places) = (step.parameters(), step.plan().arguments());
+        match source {
+            WeightSource::Random { seed } => {
+                let draws = Draws::compile(runtime, mesh, infos, places)?;
+                TrainState::drawn(runtime, step, &draws, seed)
+            }
             WeightSource::Files(files) => {
                 let read = |place| from_files(runtime, mesh, place, files);
-                places[..count].iter().map(read).collect::<Result<_, _>>()?
+                let parameters = places[..infos.len()].iter().map(read).collect::<Result<_, _>>()?;
+                TrainState::of_parameters(runtime, step, parameters)
             }
-        };
-        let zeros = |places: &[ExecutableValue]| {
+        }
+    }
+
+    /// [`TrainState::new`] with programs that were compiled for the step's parameters before.
+    pub(crate) fn drawn(
+        runtime: &Runtime,
+        step: &TrainStep,
+        draws: &Draws,
+        seed: u64,
+    ) -> Result<TrainState, TrainError> {
+        let (infos, places) = (step.parameters(), step.plan().arguments());
+        let parameters = draws.draw(runtime, step.executable().mesh(), seed, infos, places)?;
+        TrainState::of_parameters(runtime, step, parameters)
+    }
+
+    fn of_parameters(
+        runtime: &Runtime,
+        step: &TrainStep,
+        parameters: Vec<ShardedArray>,
+    ) -> Result<TrainState, TrainError> {
+        let (mesh, places) = (step.executable().mesh(), step.plan().arguments());
+        let count = parameters.len();
+        let zeros = |places: &[PlannedArgument]| {
             places.iter().map(|place| constant(runtime, mesh, place, 0.0)).collect::<Result<_, _>>()
         };
         let exp_avg = zeros(&places[count..2 * count])?;
@@ -91,7 +115,7 @@ impl TrainState {
 pub(crate) fn constant(
     runtime: &Runtime,
     mesh: &Mesh,
-    place: &ExecutableValue,
+    place: &PlannedArgument,
     value: f32,
 ) -> Result<ShardedArray, RuntimeError> {
     ShardedArray::from_fn(runtime, mesh, &place.sharding, &place.ty, |ranges| {
@@ -106,7 +130,7 @@ pub(crate) fn constant(
 fn from_files(
     runtime: &Runtime,
     mesh: &Mesh,
-    place: &ExecutableValue,
+    place: &PlannedArgument,
     files: &HfWeights,
 ) -> Result<ShardedArray, TrainError> {
     ShardedArray::from_fn(runtime, mesh, &place.sharding, &place.ty, |ranges| {
