@@ -178,10 +178,17 @@ impl Collective {
     }
 }
 
+/// Numbers of a message as sizes, if none is negative.
+pub(crate) fn sizes<N: Copy + TryInto<usize>>(numbers: &[N]) -> Option<Vec<usize>> {
+    numbers.iter().map(|&number| number.try_into().ok()).collect()
+}
+
 /// The messages, each with only the fields that are read.
 mod proto {
     use prost::Message;
     use shardwright_mesh::{AbstractMesh, AxisName, ReplicaGroups};
+
+    use super::sizes;
 
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct ModuleWithConfig {
@@ -305,10 +312,6 @@ mod proto {
         pub(super) pre_size: i64,
         #[prost(int64, tag = "2")]
         pub(super) size: i64,
-    }
-
-    fn sizes<N: Copy + TryInto<usize>>(numbers: &[N]) -> Option<Vec<usize>> {
-        numbers.iter().map(|&number| number.try_into().ok()).collect()
     }
 
     impl Instruction {

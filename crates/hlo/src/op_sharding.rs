@@ -1,9 +1,13 @@
 //! Shardings as compilers give them beside a program: XLA's `OpSharding`, of which the fields that are needed are
 //! declared here.
 
+use std::fmt::Debug;
+
 use prost::Message;
 use shardwright_mesh::{HloSharding, Subgroup, TextError, TileSharding};
 use thiserror::Error;
+
+use crate::compiled;
 
 /// Bytes that are no `OpSharding`, or one that has no [`HloSharding`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -70,8 +74,7 @@ fn tiled(sharding: &proto::OpSharding) -> Result<TileSharding, OpShardingError> 
     match sharding.iota_dims.is_empty() {
         true => TileSharding::of_devices(tiles, subgroups, sizes(&sharding.devices)?).map_err(order),
         false => {
-            let permutation: Vec<i64> = sharding.iota_transpose.iter().copied().map(i64::from).collect();
-            let (counted, permutation) = (sizes(&sharding.iota_dims)?, sizes(&permutation)?);
+            let (counted, permutation) = (sizes(&sharding.iota_dims)?, sizes(&sharding.iota_transpose)?);
             TileSharding::of_counted(tiles, subgroups, &counted, &permutation).map_err(order)
         }
     }
@@ -86,9 +89,8 @@ fn subgroup(kind: i32) -> Result<Subgroup, OpShardingError> {
     }
 }
 
-fn sizes(numbers: &[i64]) -> Result<Vec<usize>, OpShardingError> {
-    let sizes: Option<Vec<usize>> = numbers.iter().map(|&number| number.try_into().ok()).collect();
-    sizes.ok_or_else(|| refuse(format!("a number of {numbers:?} is negative")))
+fn sizes<N: Copy + TryInto<usize> + Debug>(numbers: &[N]) -> Result<Vec<usize>, OpShardingError> {
+    compiled::sizes(numbers).ok_or_else(|| refuse(format!("a number of {numbers:?} is negative")))
 }
 
 mod proto {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::device_order::DeviceOrder;
-use crate::text::{Scanner, TextError};
+use crate::text::{SDY_QUOTE, Scanner, TextError};
 use crate::{AbstractMesh, AxisName, Mesh};
 
 /// An axis, or a part of one.
@@ -56,7 +56,7 @@ impl AxisRef {
         let this = Self { axis, part: Some(part) };
         match part {
             AxisPart { pre_size: 1.., size: 2.. } => Ok(this),
-            _ => Err(TextError::SubAxis { sub_axis: Quoted('"', &this).to_string() }),
+            _ => Err(TextError::SubAxis { sub_axis: Quoted(SDY_QUOTE, &this).to_string() }),
         }
     }
 
@@ -189,7 +189,7 @@ fn locate(mesh: &AbstractMesh, reference: &AxisRef) -> Result<(usize, Range<usiz
         return Ok((axis_idx, 1..axis_size));
     };
     let end = pre_size.checked_mul(size).filter(|&end| axis_size.is_multiple_of(end));
-    let invalid = || TextError::SubAxis { sub_axis: Quoted('"', reference).to_string() };
+    let invalid = || TextError::SubAxis { sub_axis: Quoted(SDY_QUOTE, reference).to_string() };
     Ok((axis_idx, pre_size..end.ok_or_else(invalid)?))
 }
 

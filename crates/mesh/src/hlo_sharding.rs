@@ -465,13 +465,13 @@ impl fmt::Display for TileSharding {
 
 impl fmt::Display for MeshSharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dims: Vec<_> = self.dims.iter().map(|dim| Quoted('\'', dim).to_string()).collect();
+        let dims: Vec<_> = self.dims.iter().map(|dim| Quoted(HLO_QUOTE, dim).to_string()).collect();
         write!(f, "{}, [{}]", mesh_text(&self.mesh), dims.join(", "))?;
         let lists =
             [("replicated", &self.replicated), ("unreduced", &self.unreduced), ("manual", &self.manual)];
         for (word, axes) in lists {
             if !axes.is_empty() {
-                write!(f, ", {word}={{{}}}", Quoted('\'', axes.as_slice()))?;
+                write!(f, ", {word}={{{}}}", Quoted(HLO_QUOTE, axes.as_slice()))?;
             }
         }
         Ok(())

@@ -72,7 +72,7 @@ pub enum HostError {
     #[error(
         "of a batch split {sharding} process {process} holds {parts} and process {other} holds {other_parts} \
          of the {} parts; hosts that feed equal batches hold equally many",
-        sharding.shards_per_dim()[0]
+        sharding.shards_per_dim().first().unwrap_or(&1)
     )]
     UnequalParts {
         /// This process.
@@ -188,7 +188,7 @@ impl HostView {
         // The tiles of dim 0 that the devices of each process hold.
         let mut tiles_of: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (partition, &owner) in self.owners.iter().enumerate() {
-            tiles_of.entry(owner).or_default().insert(sharding.tile_indices(partition)[0]);
+            tiles_of.entry(owner).or_default().insert(sharding.tile_index(partition, 0));
         }
         let process = self.process;
         let Some(tiles) = tiles_of.get(&process) else {

@@ -188,7 +188,7 @@ impl fmt::Display for ReplicaGroups {
                 write!(f, "[{},{group_size}]<={order}", order.len() / group_size)
             }
             Repr::Axes { mesh, axes } => {
-                let axes: Vec<_> = axes.iter().map(|axis| Quoted('\'', axis).to_string()).collect();
+                let axes: Vec<_> = axes.iter().map(|axis| Quoted(HLO_QUOTE, axis).to_string()).collect();
                 write!(f, "{} {{{}}}", mesh_text(mesh), axes.join(","))
             }
         }

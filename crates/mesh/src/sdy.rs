@@ -154,7 +154,7 @@ impl fmt::Display for SdySharding {
             name => write!(f, "<@\"{name}\", [")?,
         }
         for (idx, SdyDim { axes, priority }) in self.dims.iter().enumerate() {
-            write!(f, "{}{}", if idx == 0 { "" } else { ", " }, Quoted('"', axes))?;
+            write!(f, "{}{}", if idx == 0 { "" } else { ", " }, Quoted(SDY_QUOTE, axes))?;
             if let Some(priority) = priority {
                 write!(f, "p{priority}")?;
             }
@@ -162,7 +162,7 @@ impl fmt::Display for SdySharding {
         f.write_str("]")?;
         for (word, axes) in [("replicated", &self.replicated), ("unreduced", &self.unreduced)] {
             if !axes.is_empty() {
-                write!(f, ", {word}={{{}}}", Quoted('"', axes.as_slice()))?;
+                write!(f, ", {word}={{{}}}", Quoted(SDY_QUOTE, axes.as_slice()))?;
             }
         }
         f.write_str(">")

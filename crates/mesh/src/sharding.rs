@@ -288,9 +288,9 @@ impl NamedSharding {
         Ok(())
     }
 
-    /// Which tile of each dim a partition holds.
-    pub(crate) fn tile_indices(&self, partition: usize) -> Vec<usize> {
-        self.0.tile_axes.iter().map(|axes| self.index_along(partition, axes)).collect()
+    /// Which tile of a dim a partition holds.
+    pub(crate) fn tile_index(&self, partition: usize, dim: usize) -> usize {
+        self.index_along(partition, &self.0.tile_axes[dim])
     }
 
     /// How many copies of each block there are.

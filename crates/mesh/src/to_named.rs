@@ -8,7 +8,7 @@ use crate::axis_ref::{AxisRef, Parts, Quoted};
 use crate::device_order::DeviceOrder;
 use crate::hlo_sharding::{HloSharding, Subgroup, TileSharding};
 use crate::sdy::SdySharding;
-use crate::text::clip;
+use crate::text::{SDY_QUOTE, clip};
 use crate::{AbstractMesh, AxisName, NamedSharding, PartitionSpec, ReplicaGroups, ShardingError, TextError};
 
 /// What a text says, but whole axes of a mesh do not give.
@@ -213,7 +213,7 @@ impl SdySharding {
             }
             let whole = |axis: &AxisRef| match axis.part {
                 None => Ok(axis.axis.clone()),
-                Some(_) => Err(AxesError::SubAxis { dim, sub_axis: Quoted('"', axis).to_string() }),
+                Some(_) => Err(AxesError::SubAxis { dim, sub_axis: Quoted(SDY_QUOTE, axis).to_string() }),
             };
             entries.push(entry.axes.axes.iter().map(whole).collect::<Result<Vec<_>, _>>()?);
         }

@@ -1,6 +1,5 @@
 //! Where devices physically are: [`PhysicalTopology`].
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// One device of a [`PhysicalTopology`], as a plugin reports it.
@@ -246,16 +245,16 @@ fn check_positions(devices: &[PhysicalDevice]) -> Result<(), TopologyError> {
 
 /// The chips along x, y and z and the cores of each, which all slices have; `None` without positions.
 fn torus_of(slices: &[&[PhysicalDevice]]) -> Result<Option<([usize; 3], usize)>, TopologyError> {
-    let mut shapes = BTreeMap::new();
-    for slice in slices {
-        let Some(shape) = box_of(slice)? else { return Ok(None) };
-        shapes.insert(slice[0].slice, shape);
-    }
-    let Some((&first_slice, &shape)) = shapes.first_key_value() else { return Ok(None) };
-    match shapes.iter().find(|(_, other)| **other != shape) {
-        Some((&slice, &(chips, _))) => {
-            Err(TopologyError::UnequalShapes { first_slice, first_chips: shape.0, slice, chips })
-        }
+    let shapes: Result<Option<Vec<_>>, _> = slices.iter().map(|slice| box_of(slice)).collect();
+    let Some(shapes) = shapes? else { return Ok(None) };
+    let Some((&shape, others)) = shapes.split_first() else { return Ok(None) };
+    match others.iter().zip(&slices[1..]).find(|(other, _)| **other != shape) {
+        Some((&(chips, _), slice)) => Err(TopologyError::UnequalShapes {
+            first_slice: slices[0][0].slice,
+            first_chips: shape.0,
+            slice: slice[0].slice,
+            chips,
+        }),
         None => Ok(Some(shape)),
     }
 }
