@@ -1,7 +1,8 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use shardwright_pjrt::OptionValue;
 
@@ -24,7 +25,8 @@ pub struct DumpOptions {
 pub(crate) struct Dump {
     folder: String,
     passes: Option<String>,
-    written: AtomicUsize,
+    /// How many programs of each name were written.
+    written: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Dump {
@@ -36,7 +38,7 @@ impl Dump {
         let folder = options.folder.canonicalize().map_err(wrong)?;
         let folder = folder.into_os_string().into_string();
         let folder = folder.map_err(|_| wrong(io::Error::other("XLA needs a path that is UTF-8")))?;
-        Ok(Dump { folder, passes: options.passes.clone(), written: AtomicUsize::new(0) })
+        Ok(Dump { folder, passes: options.passes.clone(), written: Mutex::default() })
     }
 
     /// The flags by which XLA does its part.
@@ -50,11 +52,17 @@ impl Dump {
             .collect()
     }
 
-    /// Writes down a program as it goes to the compiler; a number keeps programs of one name apart.
+    /// Writes down a program as it goes to the compiler. A number keeps programs of one name apart; others do not count,
+    /// as they may be compiled side by side in any order.
     pub(crate) fn write(&self, program: &str, stablehlo: &str) -> Result<(), RuntimeError> {
-        let number = self.written.fetch_add(1, Ordering::Relaxed) + 1;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name: String = program.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        let number = {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let number = written.entry(name.clone()).or_default();
+            *number += 1;
+            *number
+        };
         let path = Path::new(&self.folder).join(format!("program_{number:04}.{name}.stablehlo.mlir"));
         fs::write(&path, stablehlo).map_err(|error| Problem::Dump { path, error: error.into() }.into())
     }
