@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::builder::Styles;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use shardwright_pjrt::ClientOptions;
 use shardwright_runtime::RuntimeOptions;
 
 use super::compiler::CompilerArgs;
@@ -21,7 +22,7 @@ use super::value::Arity;
 const CPU_DEVICES: usize = 8;
 
 /// The most of them. A CPU plugin starts threads for each, and aborts or hangs with many more.
-const MAX_CPU_DEVICES: usize = 1024;
+const MAX_CPU_DEVICES: usize = ClientOptions::MOST_CPU_DEVICES;
 
 const EXIT_CODES: &str = "\
 Exit codes:

@@ -49,7 +49,8 @@ pub(super) fn run(
     checks.extend(machine::checks(&environment, is_tpu, facts.devices.map(|_| cpu_devices)));
     checks.extend(variables::checks());
 
-    let is_healthy = checks.iter().all(|check| check.status != Status::Problem);
+    let problems = checks.iter().filter(|check| check.status == Status::Problem).count();
+    let is_healthy = problems == 0;
     if arguments.json {
         let report = json!({
             "shardwright": env!("CARGO_PKG_VERSION"),
@@ -64,7 +65,6 @@ pub(super) fn run(
     if is_healthy {
         return Ok(());
     }
-    let problems = checks.iter().filter(|check| check.status == Status::Problem).count();
     let plural = if problems == 1 { "" } else { "s" };
     Err(Failure::new(Cause::Plugin, anyhow::anyhow!("doctor found {problems} problem{plural}")))
 }

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
-// Fields are dropped in order: the client goes before its plugin and before the store that it calls.
+// `drop` destroys the client, perhaps on another thread, and after it the store that it calls.
 struct Inner {
     handle: ManuallyDrop<Handle<sys::PJRT_Client>>,
     plugin: Plugin,
@@ -216,7 +216,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // SAFETY: the handle is taken here only, and nobody uses it after this.
         let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
-        // With the store, which the plugin may call until then.
+        // A tuple is dropped in order: the store, which the plugin may call until then, goes last.
         callback::destroy_outside((handle, self.store.take()));
     }
 }

@@ -1,6 +1,6 @@
 //! How often a client compiled, ran and moved arrays, and how long that took.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ pub struct OperationCount {
 pub struct OperationTimer<'a> {
     counters: &'a Counters,
     operation: Operation,
-    bytes: u64,
+    bytes: usize,
     start: Instant,
 }
 
@@ -108,7 +108,7 @@ impl Tally {
 impl Counters {
     /// Begins an operation that moves `bytes`, which is over when the result is dropped.
     pub fn time(&self, operation: Operation, bytes: usize) -> OperationTimer<'_> {
-        OperationTimer { counters: self, operation, bytes: bytes as u64, start: Instant::now() }
+        OperationTimer { counters: self, operation, bytes, start: Instant::now() }
     }
 
     /// Counts an operation that took so long.
@@ -132,7 +132,7 @@ impl Counters {
 
 impl Drop for OperationTimer<'_> {
     fn drop(&mut self) {
-        self.counters.timings[self.operation as usize].record(self.bytes, self.start.elapsed());
+        self.counters.record(self.operation, self.bytes, self.start.elapsed());
     }
 }
 
@@ -187,22 +187,23 @@ impl CounterSnapshot {
 /// A table with a line for each operation and tally.
 impl Display for CounterSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = format!(
+        write!(
+            f,
             "{:12} {:>8} {:>15} {:>10} {:>10} {:>10} {:>10}",
             "", "count", "bytes", "total", "min", "median", "p95"
-        );
+        )?;
         let time = |time: Option<Duration>| time.map_or("-".to_owned(), short);
         for operation in Operation::ALL {
             let found = self.operation(operation);
             let [min, median, p95] = found.spread().map(time);
             let (count, bytes, total) = (found.count, found.bytes, short(found.total));
             let name = operation.name();
-            write!(text, "\n{name:12} {count:>8} {bytes:>15} {total:>10} {min:>10} {median:>10} {p95:>10}")?;
+            write!(f, "\n{name:12} {count:>8} {bytes:>15} {total:>10} {min:>10} {median:>10} {p95:>10}")?;
         }
         for tally in Tally::ALL {
-            write!(text, "\n{:12} {:>8}", tally.name(), self.tally(tally))?;
+            write!(f, "\n{:12} {:>8}", tally.name(), self.tally(tally))?;
         }
-        f.write_str(&text)
+        Ok(())
     }
 }
 

@@ -105,8 +105,10 @@ impl Event {
                 told.changed.notify_all();
             });
             if let Err(error) = asked {
-                // The next one may have more luck; who waits already runs out of time.
+                // The next one may have more luck; who waits already hears of it.
                 *lock(&self.shared.end) = None;
+                *lock(&end.result) = Some(Err(error.clone()));
+                end.changed.notify_all();
                 return Err(error);
             }
         }

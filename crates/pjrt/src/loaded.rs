@@ -22,7 +22,7 @@ pub struct LoadedExecutable {
     outputs: Vec<Arc<TensorType>>,
     offloading: Offloading,
     devices: Vec<usize>,
-    lists: Mutex<Option<Lists>>,
+    lists: Mutex<Lists>,
     // Behind the handles: executables are destroyed before their client.
     client: Client,
 }
@@ -154,12 +154,12 @@ impl LoadedExecutable {
 
     /// The lists of the last call, or new ones while another thread has those.
     pub(crate) fn take_lists(&self) -> Lists {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+        std::mem::take(&mut *self.lists.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn keep_lists(&self, mut lists: Lists) {
         lists.clear();
-        *self.lists.lock().unwrap_or_else(PoisonError::into_inner) = Some(lists);
+        *self.lists.lock().unwrap_or_else(PoisonError::into_inner) = lists;
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::mem::{ManuallyDrop, offset_of};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use shardwright_pjrt_sys::{self as sys, Struct};
@@ -23,11 +23,7 @@ const ENTRY_POINT: &CStr = c"GetPjrtApi";
 /// A plugin is initialized once and stays loaded until the process ends, because plugins start threads and
 /// install handlers that do not survive unloading. Clones are cheap and are the same plugin.
 #[derive(Clone)]
-pub struct Plugin(Arc<Inner>);
-
-struct Inner {
-    api: Api,
-}
+pub struct Plugin(Api);
 
 /// The plugins of this process. What they are is a fact about the process, hence the global.
 static LOADED: Mutex<Vec<Plugin>> = Mutex::new(Vec::new());
@@ -91,25 +87,25 @@ impl Plugin {
         }
         // SAFETY: the struct holds no pointer but the null one for extensions.
         unsafe { api.call(sys::PJRT_Plugin_Initialize_Args::new())? };
-        let plugin = Plugin(Arc::new(Inner { api }));
+        let plugin = Plugin(api);
         loaded.push(plugin.clone());
         Ok(plugin)
     }
 
     /// The file, with symbolic links resolved.
     pub fn path(&self) -> &Path {
-        self.0.api.file()
+        self.0.file()
     }
 
     /// Major and minor version of the PJRT API that the plugin was built with.
     pub fn api_version(&self) -> (i32, i32) {
-        self.0.api.version()
+        self.0.version()
     }
 
     /// What the plugin says of itself, such as `stablehlo_current_version`; nothing if it has no such function.
     pub fn attributes(&self) -> Result<Attributes, Error> {
         // SAFETY: the struct holds no pointer but the null one for extensions.
-        let result = unsafe { self.0.api.call(sys::PJRT_Plugin_Attributes_Args::new()) };
+        let result = unsafe { self.0.call(sys::PJRT_Plugin_Attributes_Args::new()) };
         let Some(args) = if_implemented(result)? else { return Ok(Attributes::new()) };
         // SAFETY: the attributes live as long as the process.
         Ok(unsafe { named_value::from_raw(args.attributes, args.num_attributes) })
@@ -131,27 +127,22 @@ impl Plugin {
     pub fn extensions(&self) -> Vec<Extension> {
         // SAFETY: the list holds extensions with all fields that every extension has.
         let number = |extension: NonNull<sys::PJRT_Extension_Base>| unsafe { extension.read() }.type_;
-        self.0
-            .api
-            .extensions()
-            .into_iter()
-            .map(|extension| Extension::from_number(number(extension)))
-            .collect()
+        self.0.extensions().into_iter().map(|extension| Extension::from_number(number(extension))).collect()
     }
 
     /// Fails with [`ErrorKind::MissingExtension`] if the plugin does not offer the extension.
     pub fn require_extension(&self, extension: Extension) -> Result<(), Error> {
-        self.0.api.extension(extension, 0).map(drop)
+        self.0.extension(extension, 0).map(drop)
     }
 
     /// The functions of the API that this library is built upon and the plugin does not have, in the order of
     /// the API. An older plugin lacks the last ones.
     pub fn missing_functions(&self) -> Vec<&'static str> {
-        self.0.api.missing_functions()
+        self.0.missing_functions()
     }
 
     pub(crate) fn api(&self) -> Api {
-        self.0.api
+        self.0
     }
 }
 

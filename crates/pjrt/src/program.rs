@@ -40,10 +40,10 @@ impl ProgramFormat {
     /// A program for four partitions that is compiled for one has other shapes, and fails far from here, or not at
     /// all. What MLIR text says is seen at once; the other forms are the plugin's to read.
     pub(crate) fn check(self, code: &[u8], options: &CompileOptions) -> Result<(), Error> {
-        let Ok(text) = std::str::from_utf8(code) else { return Ok(()) };
         if self != ProgramFormat::Mlir {
             return Ok(());
         }
+        let Ok(text) = std::str::from_utf8(code) else { return Ok(()) };
         // What is said of the whole module stands before its first function.
         let head = text.split("func.func").next().unwrap_or_default();
         check_counts(head, options)

@@ -33,9 +33,9 @@ impl Client {
         place: impl Into<Place<'p>>,
     ) -> Result<Buffer, Error> {
         let semantics = sys::PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
-        let (data, ty) = (array.bytes().as_ptr().cast(), array.ty().clone());
+        let data = array.bytes().as_ptr().cast();
         // SAFETY: nobody can change an array behind an `Arc`, and this one is held.
-        hold(unsafe { self.start_copy(data, &ty, place.into(), semantics) }, array)
+        hold(unsafe { self.start_copy(data, array.ty(), place.into(), semantics) }, array)
     }
 
     /// Gives an array away to a device or memory. Where the plugin computes in host memory, as CPU plugins do, the
@@ -47,9 +47,9 @@ impl Client {
         place: impl Into<Place<'p>>,
     ) -> Result<Buffer, Error> {
         let semantics = sys::PJRT_HostBufferSemantics_kMutableZeroCopy;
-        let (data, ty) = (array.bytes_mut().as_mut_ptr().cast_const().cast(), array.ty().clone());
+        let data = array.bytes_mut().as_mut_ptr().cast_const().cast();
         // SAFETY: nobody else has the array, which is held; moving it does not move its memory.
-        hold(unsafe { self.start_without_copy(data, &ty, place.into(), semantics) }, array)
+        hold(unsafe { self.start_without_copy(data, array.ty(), place.into(), semantics) }, array)
     }
 
     /// Lends an array to a device or memory. Where the plugin computes in host memory, any number of buffers share the
@@ -61,9 +61,9 @@ impl Client {
         place: impl Into<Place<'p>>,
     ) -> Result<Buffer, Error> {
         let semantics = sys::PJRT_HostBufferSemantics_kImmutableZeroCopy;
-        let (data, ty) = (array.bytes().as_ptr().cast(), array.ty().clone());
+        let data = array.bytes().as_ptr().cast();
         // SAFETY: nobody can change an array behind an `Arc`, and this one is held.
-        hold(unsafe { self.start_without_copy(data, &ty, place.into(), semantics) }, array)
+        hold(unsafe { self.start_without_copy(data, array.ty(), place.into(), semantics) }, array)
     }
 
     /// Asks for a buffer that is the host's memory, or copies where the plugin does not know such a thing.

@@ -14,10 +14,12 @@ mod names;
 mod resolve;
 
 use std::fmt::{self, Display};
-use std::{fs, io};
+use std::io;
+use std::path::Path;
 
 use crate::RuntimeError;
 use crate::error::Problem;
+use crate::ordinary_file;
 pub(crate) use environment::{EnvironmentFlags, check_environment};
 pub(crate) use resolve::EMPTY_PROGRAM;
 
@@ -68,7 +70,7 @@ impl CompilerFlags {
         if text.is_empty() || text.starts_with('-') {
             return Ok((parse(source, text).map_err(wrong)?, text.to_owned()));
         }
-        let content = read(text).map_err(|error| {
+        let content = ordinary_file::open(Path::new(text)).and_then(io::read_to_string).map_err(|error| {
             wrong(format!("cannot read {text:?}: {error}; a text without a leading -- names a file"))
         })?;
         let flags = parse(source, content.trim());
@@ -103,14 +105,6 @@ impl CompilerFlags {
                 Err(Problem::FlagSyntax { origin: flag.source.clone(), reason }.into())
             }
         }
-    }
-}
-
-/// The text in a file. Devices and pipes need not end.
-fn read(path: &str) -> io::Result<String> {
-    match fs::metadata(path)?.is_file() {
-        true => fs::read_to_string(path),
-        false => Err(io::Error::other("it is no ordinary file")),
     }
 }
 
@@ -185,6 +179,8 @@ impl Display for Flag {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use expect_test::{Expect, expect};
 
     use super::*;

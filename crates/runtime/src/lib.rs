@@ -35,6 +35,7 @@ mod error;
 mod executable;
 mod flags;
 mod foreign;
+mod ordinary_file;
 pub mod plugins;
 mod runtime;
 pub mod topology;

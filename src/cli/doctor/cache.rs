@@ -1,8 +1,10 @@
 //! The cache folder: what lies in it, and whether the plugin that is to be fetched into it can be.
 
-use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use rustix::fs::{Access, access, statvfs};
 use shardwright_partition::Bytes;
@@ -10,9 +12,12 @@ use shardwright_runtime::compile::{CachePlaceError, CompileCache};
 use shardwright_runtime::plugins::{self, Environment, PinnedPlugin, PinnedPlugins, PluginStatus};
 
 use super::check::Check;
+use super::probe;
 
 const CACHE: &str = "cache";
 const MOVE: &str = "set SHARDWRIGHT_CACHE_DIR to a folder elsewhere";
+/// How long pip may take to tell its version.
+const PIP_LIMIT: Duration = Duration::from_secs(30);
 
 /// What is said of the cache folder; `to_fetch` is the plugin that the next run has to fetch into it, and `compiled` is
 /// where a run with the same flags keeps its programs.
@@ -43,7 +48,7 @@ pub(super) fn checks(
 /// Whether there is the pip that downloads plugins.
 fn pip(python: &Path) -> Check {
     let next = "install Python 3 with pip, or set SHARDWRIGHT_PYTHON to a Python that has it";
-    match Command::new(python).args(["-m", "pip", "--version"]).stdin(Stdio::null()).output() {
+    match version_of_pip(python) {
         Ok(output) if output.status.success() => {
             let text = String::from_utf8_lossy(&output.stdout);
             Check::ok(CACHE, "pip", text.lines().next().unwrap_or_default())
@@ -54,9 +59,22 @@ fn pip(python: &Path) -> Check {
             Check::problem(CACHE, "pip", &format!("{} has none: {last}", python.display()), next)
         }
         Err(error) => {
-            Check::problem(CACHE, "pip", &format!("cannot start {}: {error}", python.display()), next)
+            Check::problem(CACHE, "pip", &format!("cannot run {}: {error}", python.display()), next)
         }
     }
+}
+
+/// What pip answers, if it does in time: the Python may be anything.
+fn version_of_pip(python: &Path) -> io::Result<Output> {
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "--version"]).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    if probe::wait(&mut child, Instant::now() + PIP_LIMIT).is_none() {
+        probe::end(&mut child);
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time"));
+    }
+    child.wait_with_output()
 }
 
 /// Why nothing can be written into the folder, if so; it need not exist.

@@ -242,7 +242,7 @@ fn start(plugin: &Path, flags: &[String]) -> io::Result<Child> {
 }
 
 /// Ends a child that hangs, and what it has started. It may have ended already, and is only forgotten then.
-fn end(child: &mut Child) {
+pub(super) fn end(child: &mut Child) {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let (Some(group), Ok(None)) = (group, child.try_wait()) {
         let _ = kill_process_group(group, Signal::KILL);
@@ -276,8 +276,8 @@ fn forward(stream: impl Read + Send + 'static, sender: SyncSender<String>) {
     });
 }
 
-/// The end of a child that has closed its streams; `None` when it does not come in time.
-fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
+/// The end of a child; `None` when it does not come in time.
+pub(super) fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),

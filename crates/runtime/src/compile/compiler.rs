@@ -118,11 +118,12 @@ impl Compiler {
     ) -> Result<(LoadedExecutable, Compilation), RuntimeError> {
         let start = Instant::now();
         let place = self.cache_and_key(source, options);
+        let cache = place.as_ref().map(|(cache, _)| *cache);
         let kept = place.as_ref().map(|(cache, key)| self.look_up(cache, key, source));
         let (built, miss) = match kept {
             Some(Ok(loaded)) => (Built { loaded, by: CompiledBy::Cache, serialized: None }, None),
-            Some(Err(miss)) => (self.build(source, options)?, Some(miss)),
-            None => (self.build(source, options)?, None),
+            Some(Err(miss)) => (self.build(source, options, cache)?, Some(miss)),
+            None => (self.build(source, options, cache)?, None),
         };
         if let (Some((cache, key)), Some(executable)) = (&place, &built.serialized) {
             self.keep(cache, key, source, executable);
@@ -159,13 +160,19 @@ impl Compiler {
         loaded
     }
 
-    fn build(&self, source: &Source<'_>, options: &CompileOptions) -> Result<Built, RuntimeError> {
+    /// `cache` is where the program will be kept, if it is.
+    fn build(
+        &self,
+        source: &Source<'_>,
+        options: &CompileOptions,
+        cache: Option<&CompileCache>,
+    ) -> Result<Built, RuntimeError> {
         if let Some(built) = self.build_in_child(source, options)? {
             return Ok(built);
         }
         let loaded = self.client.compile(source.code, source.format, options)?;
         let takes = |cache: &&CompileCache| !cache.is_read_only() && self.is_as_loaded();
-        let serialized = self.setup.cache.as_ref().filter(takes).and_then(|_| {
+        let serialized = cache.filter(takes).and_then(|_| {
             let told = |error: &Error| {
                 self.tell_once(Limitation::NotSerialized, &format!("programs are not kept: {error}"));
             };

@@ -104,13 +104,11 @@ impl ForeignProgram {
             return Err(ProgramError::Empty);
         }
         if bytes.starts_with(BYTECODE) {
-            let code = bytes.to_vec();
-            let program = ForeignProgram { code, form: Form::MlirBytecode };
-            let bytes = bytes.len();
-            return program
-                .producer()
-                .map(|_| program.clone())
-                .ok_or(ProgramError::TruncatedBytecode { bytes });
+            let program = ForeignProgram { code: bytes.to_vec(), form: Form::MlirBytecode };
+            return match program.producer() {
+                Some(_) => Ok(program),
+                None => Err(ProgramError::TruncatedBytecode { bytes: bytes.len() }),
+            };
         }
         match proto::hlo_module(bytes) {
             Ok(module) => Ok(ForeignProgram { code: module.to_vec(), form: Form::Hlo }),

@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 use shardwright_pjrt::{Client, CompileOptions, ProgramFormat};
 
 use super::locations::without_locations;
-use super::plugin_digest::PluginDigest;
 use crate::flags::EnvironmentFlags;
 use crate::plugins::Sha256Digest;
 
@@ -76,7 +75,7 @@ impl CacheKey {
 }
 
 /// The parts of a key that are the same for all programs of a client.
-pub(super) fn surroundings(client: &Client, plugin: &PluginDigest, flags: &EnvironmentFlags) -> Vec<Part> {
+pub(super) fn surroundings(client: &Client, plugin: &Sha256Digest, flags: &EnvironmentFlags) -> Vec<Part> {
     let (major, minor) = client.plugin().api_version();
     let devices: Vec<String> =
         client.devices().iter().map(|device| format!("{} {}", device.id(), device.kind())).collect();

@@ -1,6 +1,5 @@
 //! Which plugin it is, by the digest of its file, which is taken once for each state of the file.
 
-use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -21,10 +20,6 @@ pub(crate) struct PluginFile {
     identity: Option<String>,
 }
 
-/// The digest of a plugin's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PluginDigest(Sha256Digest);
-
 impl PluginFile {
     /// The file as it is now, to be called before it is loaded. A link may lead elsewhere later, and does not count.
     pub(crate) fn now(path: &Path) -> PluginFile {
@@ -44,7 +39,7 @@ impl PluginFile {
     ///
     /// # Errors
     /// When the file cannot be read, or is no longer the one that was loaded.
-    pub(super) fn digest(&self, cache: &CompileCache) -> io::Result<PluginDigest> {
+    pub(super) fn digest(&self, cache: &CompileCache) -> io::Result<Sha256Digest> {
         let replaced = || io::Error::other("it was replaced since it was loaded");
         if !self.is_unchanged() {
             return Err(replaced());
@@ -52,7 +47,7 @@ impl PluginFile {
         let mut file = File::open(&self.path)?;
         let name = note_name(&file.metadata()?);
         if let Some(noted) = read_note(&cache.folder().join(&name)) {
-            return Ok(PluginDigest(noted));
+            return Ok(noted);
         }
         let digest = digest_while(&mut file, |e| e, |_| Ok(()))?;
         if !self.is_unchanged() {
@@ -63,13 +58,7 @@ impl PluginFile {
         if let Err(error) = noted {
             tracing::debug!(note = name, %error, "the plugin's digest is not kept");
         }
-        Ok(PluginDigest(digest))
-    }
-}
-
-impl fmt::Display for PluginDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        Ok(digest)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Which flags a plugin knows, as far as its file tells.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
 use memchr::memmem::Finder;
 
 use crate::error::Problem;
+use crate::ordinary_file;
 
 /// What the names of XLA's flags begin with.
 const PREFIX: &str = "xla_";
@@ -27,11 +27,7 @@ pub(super) struct FlagNames(BTreeSet<String>);
 impl FlagNames {
     /// Searches a file for XLA's names and for those that are `asked` for.
     pub(super) fn read(file: &Path, asked: &[&str]) -> io::Result<FlagNames> {
-        // Opening a pipe need not end.
-        match fs::metadata(file)?.is_file() {
-            true => FlagNames::search(File::open(file)?, asked),
-            false => Err(io::Error::other("it is no ordinary file")),
-        }
+        FlagNames::search(ordinary_file::open(file)?, asked)
     }
 
     fn search(mut file: impl Read, asked: &[&str]) -> io::Result<FlagNames> {

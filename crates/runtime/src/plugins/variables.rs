@@ -1,7 +1,7 @@
 //! Plugins that environment variables of other projects name.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -10,6 +10,7 @@ use super::candidate::{Candidate, DeviceType, Origin};
 use super::environment::{Environment, absolute, non_empty};
 use super::error::{PluginError, Repr};
 use super::installed::libraries_in;
+use crate::ordinary_file;
 
 /// The plugins that variables name, in the order of the rules. Whether the files exist is looked at only of the one
 /// that is used.
@@ -49,15 +50,15 @@ fn name_and_path(entry: &str, environment: &Environment) -> Result<Candidate, Pl
     else {
         return Err(wrong("expected name:path, such as tpu:/usr/lib/libtpu.so".to_owned()).into());
     };
-    let mut file = Candidate::file(in_full(Path::new(path), environment), Origin::NamesAndPaths);
-    file.written = Some(format!("{entry:?}"));
-    if path.ends_with(".json") {
-        let json = in_full(Path::new(path), environment);
-        let (library, written) = library_of(&json, environment).map_err(wrong)?;
-        file = Candidate::file(library, Origin::NamesAndPaths);
-        file.written = Some(format!("library_path {written:?} in {json:?}"));
-    }
-    Ok(Candidate { device: Some(DeviceType::new(name)), ..file })
+    let full = in_full(Path::new(path), environment);
+    let (library, written) = if path.ends_with(".json") {
+        let (library, written) = library_of(&full, environment).map_err(wrong)?;
+        (library, format!("library_path {written:?} in {full:?}"))
+    } else {
+        (full, format!("{entry:?}"))
+    };
+    let file = Candidate::file(library, Origin::NamesAndPaths);
+    Ok(Candidate { device: Some(DeviceType::new(name)), written: Some(written), ..file })
 }
 
 /// What JAX reads from such a file.
@@ -70,7 +71,8 @@ struct PluginConfig {
 
 /// The library that the file names, and how it is written there; a relative one is seen from the file's folder.
 fn library_of(file: &Path, environment: &Environment) -> Result<(PathBuf, PathBuf), String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("cannot read {file:?}: {error}"))?;
+    let text = ordinary_file::open(file).and_then(io::read_to_string);
+    let text = text.map_err(|error| format!("cannot read {file:?}: {error}"))?;
     let config: PluginConfig = serde_json::from_str(&text)
         .map_err(|error| format!("{file:?} is not an object with the text library_path: {error}"))?;
     if !config.create_option.is_empty() {
