@@ -181,7 +181,7 @@ impl Reverse<'_> {
     }
 
     fn write_again(&self, index: usize, copies: &mut HashMap<ValueId, ValueId>) -> Result<()> {
-        let Instruction { op, operands, results, location } =
+        let Instruction { op, operands, results, location, .. } =
             self.graph.module.borrow().instructions[index].clone();
         let operands: Vec<ValueId> = operands.iter().map(|v| copies[v]).collect();
         let again = self.graph.at(location.unit, Phase::Recompute, || self.graph.push(op, &operands))?;

@@ -50,7 +50,7 @@ pub enum GraphError {
         /// Path of the unit that the op stands in; empty outside all.
         unit: String,
         /// Name of the op.
-        op: &'static str,
+        op: String,
     },
 }
 
@@ -341,7 +341,7 @@ impl Graph {
 impl Graph {
     /// Writes what `body` writes as a given phase of a given unit.
     pub(crate) fn at<T>(&self, unit: Option<UnitId>, phase: Phase, body: impl FnOnce() -> T) -> T {
-        let outer = self.location.replace(Location { unit, phase });
+        let outer = self.location.replace(Location { unit, phase, source: None });
         let result = body();
         self.location.set(outer);
         result

@@ -22,7 +22,7 @@ pub(crate) fn vjp(
     arriving: &[Option<ValueId>],
     wanted: &[bool],
 ) -> Result<Cotangents> {
-    let Instruction { op, operands: x, results, location } = instruction;
+    let Instruction { op, operands: x, results, location, .. } = instruction;
     if matches!(op, Op::OptimizationBarrier) {
         return Ok(arriving.to_vec());
     }
@@ -57,10 +57,14 @@ pub(crate) fn vjp(
         }
         Op::Boundary(Role::Activation) => one(g.activation(ct)),
         Op::Boundary(_) => Ok(vec![Some(ct)]),
-        Op::Scatter { kind: Reduction::Maximum, .. } => {
+        Op::Scatter { kind: Reduction::Maximum, .. } | Op::Other(_) => {
             let module = g.module.borrow();
             let unit = location.unit.map(|id| module.unit(id).path.clone()).unwrap_or_default();
-            Err(GraphError::NotDifferentiable { unit, op: "scatter with maximum" })
+            let op = match op {
+                Op::Scatter { .. } => "scatter with maximum".to_owned(),
+                op => op.name().to_owned(),
+            };
+            Err(GraphError::NotDifferentiable { unit, op })
         }
     }
 }

@@ -3,7 +3,7 @@
 use shardwright_tensor::{DType, Shape, ShapeError, TensorType};
 use thiserror::Error;
 
-use crate::{DotDims, GatherDims, Op, ScatterDims, SliceBounds};
+use crate::{DotDims, GatherDims, Module, Op, Region, ScatterDims, SliceBounds, ValueId, ValueType};
 
 /// Operands that an op is not defined on.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -13,7 +13,7 @@ pub enum InferError {
     #[error("{op} takes {expected} operands, got {found}")]
     OperandCount {
         /// Name of the op.
-        op: &'static str,
+        op: String,
         /// How many it takes.
         expected: usize,
         /// How many were given.
@@ -23,23 +23,57 @@ pub enum InferError {
     #[error("{op} of {operands:?}: {constraint}")]
     Constraint {
         /// Name of the op.
-        op: &'static str,
+        op: String,
         /// What must hold.
         constraint: &'static str,
         /// The types that were given.
         operands: Vec<TensorType>,
     },
+    /// An operand that is no array, of an op that is on arrays.
+    #[error("{op} takes arrays, got {found}")]
+    NotATensor {
+        /// Name of the op.
+        op: String,
+        /// The type that was given.
+        found: ValueType,
+    },
+    /// An op whose operands do not say what it gives.
+    #[error("{op}: its results are not given by its operands")]
+    NotInferred {
+        /// Name of the op.
+        op: String,
+    },
     /// A result too large to be addressed.
     #[error("{op}: {source}")]
     Shape {
         /// Name of the op.
-        op: &'static str,
+        op: String,
         /// Which shape.
         source: ShapeError,
     },
 }
 
-/// The types of an op's results, given those of its operands.
+/// The types of an instruction's results: given by its op and operands, and where it has regions, by these.
+pub(crate) fn infer_instruction(
+    module: &Module,
+    op: &Op,
+    operands: &[ValueId],
+    _regions: &[Region],
+) -> Result<Vec<ValueType>, InferError> {
+    let types = operands.iter().map(|&value| &module.values[value.index()]);
+    match op {
+        Op::Other(other) => Ok(other.results.clone()),
+        _ => {
+            let not_a_tensor =
+                |ty: &ValueType| InferError::NotATensor { op: op.name().to_owned(), found: ty.clone() };
+            let types = types.map(|ty| ty.tensor().ok_or_else(|| not_a_tensor(ty)));
+            let types = types.collect::<Result<Vec<_>, _>>()?;
+            Ok(infer(op, &types)?.into_iter().map(ValueType::Tensor).collect())
+        }
+    }
+}
+
+/// The types of an op's results, given those of its operands, where these alone give them.
 ///
 /// # Errors
 /// When the op is not defined on these operands, with the constraint that they break.
@@ -65,6 +99,7 @@ pub fn infer(op: &Op, operands: &[&TensorType]) -> Result<Vec<TensorType>, Infer
         Op::Scatter { dims, .. } => rule.scatter(dims),
         Op::OptimizationBarrier => return Ok(operands.iter().map(|&ty| ty.clone()).collect()),
         Op::Boundary(_) => rule.operands().map(|[x]| x.clone()),
+        Op::Other(other) => Err(InferError::NotInferred { op: other.name.clone() }),
     };
     Ok(vec![ty?])
 }
@@ -79,7 +114,7 @@ type Inferred = Result<TensorType, InferError>;
 impl<'a> Rule<'a> {
     fn operands<const N: usize>(&self) -> Result<[&'a TensorType; N], InferError> {
         <[&TensorType; N]>::try_from(self.operands).map_err(|_| InferError::OperandCount {
-            op: self.op.name(),
+            op: self.op.name().to_owned(),
             expected: N,
             found: self.operands.len(),
         })
@@ -90,11 +125,12 @@ impl<'a> Rule<'a> {
             return Ok(());
         }
         let operands = self.operands.iter().map(|&ty| ty.clone()).collect();
-        Err(InferError::Constraint { op: self.op.name(), constraint, operands })
+        Err(InferError::Constraint { op: self.op.name().to_owned(), constraint, operands })
     }
 
     fn ty(&self, dtype: DType, dims: Vec<usize>) -> Inferred {
-        let shape = Shape::new(dims).map_err(|source| InferError::Shape { op: self.op.name(), source })?;
+        let shape =
+            Shape::new(dims).map_err(|source| InferError::Shape { op: self.op.name().to_owned(), source })?;
         Ok(TensorType { dtype, shape })
     }
 
@@ -172,7 +208,7 @@ impl<'a> Rule<'a> {
 
     fn concatenate(&self, dim: usize) -> Inferred {
         let first = *self.operands.first().ok_or(InferError::OperandCount {
-            op: self.op.name(),
+            op: self.op.name().to_owned(),
             expected: 1,
             found: 0,
         })?;

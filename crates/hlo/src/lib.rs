@@ -41,10 +41,12 @@ mod verify;
 
 pub use infer::{InferError, infer};
 pub use module::{
-    Argument, ArgumentKind, Instruction, Location, Module, Output, Phase, Unit, UnitId, ValueId,
+    Argument, ArgumentKind, Function, Instruction, Location, Module, Output, Phase, Region, SourceId, Unit,
+    UnitId, ValueId, ValueType,
 };
 pub use op::{
-    Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, Role, ScatterDims, SliceBounds, Unary,
+    Binary, Comparison, DotDims, GatherDims, Op, OtherOp, Precision, Reduction, Role, ScatterDims,
+    SliceBounds, Unary,
 };
 pub use op_sharding::{OpShardingError, read_op_sharding};
 pub use print::{Shardings, print};

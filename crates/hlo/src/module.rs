@@ -1,21 +1,24 @@
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use shardwright_tensor::TensorType;
 
-use crate::{InferError, Op, infer};
+use crate::infer::infer_instruction;
+use crate::{InferError, Op};
 
-/// A program: one function over arrays.
+/// A program: a function over arrays, and the functions that it calls.
 ///
-/// Values are numbered; each is an argument or a result of exactly one instruction, and instructions only use
-/// values that were defined before them. [`Module::push`] keeps all of that true. The fields are public because
-/// an unverified module may hold anything; [`verify`](crate::verify) tells.
+/// Values are numbered across the whole module; each is an argument of the program, of a function or of a region, or
+/// a result of exactly one instruction. Instructions only use values that were defined before them in their own
+/// region or, where the op allows it, in one around that. [`Module::push`] keeps all of that true. The fields are
+/// public because an unverified module may hold anything; [`verify`](crate::verify) tells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Module {
     /// Name of the program, as it appears in dumps and profiles.
     pub name: String,
     /// The type of each value, indexed by [`ValueId`].
-    pub values: Vec<TensorType>,
+    pub values: Vec<ValueType>,
     /// What the function takes, in order.
     pub arguments: Vec<Argument>,
     /// What it computes, in order.
@@ -24,6 +27,40 @@ pub struct Module {
     pub outputs: Vec<Output>,
     /// Named stretches of the program, parents before children.
     pub units: Vec<Unit>,
+    /// The functions that the program calls.
+    pub functions: Vec<Function>,
+    /// Where the instructions of a program from elsewhere come from, in MLIR's spelling: what follows `loc`, with its
+    /// parentheses.
+    pub sources: Vec<String>,
+}
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ValueType {
+    /// An array that can be passed to a program and had from it.
+    Tensor(TensorType),
+    /// Anything else, in MLIR's spelling: `tensor<4xcomplex<f32>>`, `!stablehlo.token`.
+    Other(Arc<str>),
+}
+
+/// Instructions inside an instruction, such as the body of a loop, or of a function.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Region {
+    /// What it takes, in order.
+    pub arguments: Vec<ValueId>,
+    /// What it computes, in order.
+    pub instructions: Vec<Instruction>,
+    /// What it gives back, in order.
+    pub results: Vec<ValueId>,
+}
+
+/// A function that others call by its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// Its name, without `@`.
+    pub name: String,
+    /// What it takes, computes and gives.
+    pub body: Region,
 }
 
 /// A value of a module: the index of its type in [`Module::values`].
@@ -43,6 +80,8 @@ pub struct Instruction {
     pub operands: Vec<ValueId>,
     /// What it defines.
     pub results: Vec<ValueId>,
+    /// The instructions inside it, for ops that have any.
+    pub regions: Vec<Region>,
     /// Where in the model it comes from.
     pub location: Location,
 }
@@ -54,7 +93,13 @@ pub struct Location {
     pub unit: Option<UnitId>,
     /// Which of the passes over that unit.
     pub phase: Phase,
+    /// In a program from elsewhere, what that says of it.
+    pub source: Option<SourceId>,
 }
+
+/// What a program from elsewhere says of an instruction's origin: an index into [`Module::sources`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub u32);
 
 /// The passes that a train step makes over a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -130,6 +175,8 @@ impl Module {
             instructions: Vec::new(),
             outputs: Vec::new(),
             units: Vec::new(),
+            functions: Vec::new(),
+            sources: Vec::new(),
         }
     }
 
@@ -145,7 +192,7 @@ impl Module {
         ty: TensorType,
         kind: ArgumentKind,
     ) -> ValueId {
-        let value = self.new_value(ty);
+        let value = self.new_value(ValueType::Tensor(ty));
         self.arguments.push(Argument { name: name.into(), value, kind });
         value
     }
@@ -165,10 +212,24 @@ impl Module {
         operands: &[ValueId],
         location: Location,
     ) -> Result<Vec<ValueId>, InferError> {
-        let types: Vec<&TensorType> = operands.iter().map(|&v| self.ty(v)).collect();
-        let results: Vec<ValueId> = infer(&op, &types)?.into_iter().map(|ty| self.new_value(ty)).collect();
+        self.push_with_regions(op, operands, Vec::new(), location)
+    }
+
+    /// Appends an instruction that has others inside it, and infers its result types.
+    ///
+    /// # Panics
+    /// If an operand is not a value of this module.
+    pub fn push_with_regions(
+        &mut self,
+        op: Op,
+        operands: &[ValueId],
+        regions: Vec<Region>,
+        location: Location,
+    ) -> Result<Vec<ValueId>, InferError> {
+        let types = infer_instruction(self, &op, operands, &regions)?;
+        let results: Vec<ValueId> = types.into_iter().map(|ty| self.new_value(ty)).collect();
         let operands = operands.to_vec();
-        self.instructions.push(Instruction { op, operands, results: results.clone(), location });
+        self.instructions.push(Instruction { op, operands, results: results.clone(), regions, location });
         Ok(results)
     }
 
@@ -182,12 +243,16 @@ impl Module {
         self.outputs.push(Output { name: name.into(), value, donor: Some(donor) });
     }
 
-    /// The type of a value.
+    /// The type of an array. Arguments and outputs of a verified module are arrays, and so is everything in programs
+    /// that were written here; other values of a program from elsewhere may be of another [`ValueType`].
     ///
     /// # Panics
-    /// If the value is not one of this module.
+    /// If the value is not one of this module, or not an array.
     pub fn ty(&self, value: ValueId) -> &TensorType {
-        &self.values[value.index()]
+        match &self.values[value.index()] {
+            ValueType::Tensor(ty) => ty,
+            ValueType::Other(ty) => panic!("{value} is a {ty}, and no array"),
+        }
     }
 
     /// The unit with this id.
@@ -198,10 +263,27 @@ impl Module {
         &self.units[id.0 as usize]
     }
 
-    fn new_value(&mut self, ty: TensorType) -> ValueId {
+    /// Adds a value that nothing defines yet.
+    pub fn new_value(&mut self, ty: ValueType) -> ValueId {
         let id = u32::try_from(self.values.len()).expect("a program has fewer than 2^32 values");
         self.values.push(ty);
         ValueId(id)
+    }
+}
+
+impl ValueType {
+    /// The type of an array that can be passed and had, if it is one.
+    pub fn tensor(&self) -> Option<&TensorType> {
+        match self {
+            ValueType::Tensor(ty) => Some(ty),
+            ValueType::Other(_) => None,
+        }
+    }
+}
+
+impl From<TensorType> for ValueType {
+    fn from(ty: TensorType) -> Self {
+        ValueType::Tensor(ty)
     }
 }
 
@@ -221,6 +303,16 @@ impl fmt::Display for ValueId {
 impl fmt::Debug for ValueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// An array as everywhere (`f32[2,3]`), anything else in MLIR's spelling.
+impl fmt::Display for ValueType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ValueType::Tensor(ty) => ty.fmt(f),
+            ValueType::Other(ty) => f.write_str(ty),
+        }
     }
 }
 

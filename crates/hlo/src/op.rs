@@ -3,6 +3,8 @@
 
 use shardwright_tensor::{DType, HostArray, Shape, TensorType};
 
+use crate::ValueType;
+
 /// What an instruction computes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
@@ -74,6 +76,21 @@ pub enum Op {
     OptimizationBarrier,
     /// The identity, at a place where a sharding may be pinned. Without one it prints nothing.
     Boundary(Role),
+    /// An op of a program from elsewhere that there are no rules for here. It is kept as it was written.
+    Other(Box<OtherOp>),
+}
+
+/// An op that is only known by what was written of it, in MLIR's generic form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherOp {
+    /// Its name, with the dialect: `stablehlo.sort`.
+    pub name: String,
+    /// Its properties: what stands between `<{` and `}>`.
+    pub properties: String,
+    /// Its other attributes: what stands between the `{` and `}` before its type.
+    pub attributes: String,
+    /// What it gives.
+    pub results: Vec<ValueType>,
 }
 
 /// Elementwise ops with one operand.
@@ -218,8 +235,8 @@ pub enum Role {
 }
 
 impl Op {
-    /// StableHLO's name, without the dialect.
-    pub fn name(&self) -> &'static str {
+    /// StableHLO's name, without the dialect; that of another op with its dialect.
+    pub fn name(&self) -> &str {
         match self {
             Op::Constant(_) => "constant",
             Op::Iota { .. } => "iota",
@@ -240,6 +257,7 @@ impl Op {
             Op::Scatter { .. } => "scatter",
             Op::OptimizationBarrier => "optimization_barrier",
             Op::Boundary(_) => "boundary",
+            Op::Other(other) => &other.name,
         }
     }
 }

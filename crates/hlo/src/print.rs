@@ -9,7 +9,10 @@ use std::fmt::{self, Write};
 use shardwright_mesh::{AbstractMesh, NamedSharding};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
-use crate::{DotDims, GatherDims, Instruction, Location, Module, Op, Phase, Reduction, ScatterDims, ValueId};
+use crate::{
+    DotDims, GatherDims, Instruction, Location, Module, Op, OtherOp, Phase, Reduction, ScatterDims, ValueId,
+    ValueType,
+};
 
 /// Where the values of a module lie on a mesh. Lives beside the module; values that are not named are left to
 /// the compiler.
@@ -95,7 +98,7 @@ impl Printer<'_> {
     }
 
     fn instruction(&mut self, out: &mut String, instruction: &Instruction) -> fmt::Result {
-        let Instruction { op, operands, results, location } = instruction;
+        let Instruction { op, operands, results, location, .. } = instruction;
         let is_boundary = matches!(op, Op::Boundary(_));
         let pinned = self.shardings.and_then(|s| s.values.get(results.first()?)).filter(|_| is_boundary);
         if is_boundary && pinned.is_none() {
@@ -110,6 +113,10 @@ impl Printer<'_> {
             operand_names.push(self.neutral(out, *kind, self.module.ty(operands[0]).dtype)?);
         }
         self.define(out, results);
+        if let Op::Other(other) = op {
+            self.other(out, other, &operand_names, operands)?;
+            return self.location(out, *location);
+        }
         let operand_types: Vec<&TensorType> = operands.iter().map(|&v| self.module.ty(v)).collect();
         let line = Line {
             x: &operand_names,
@@ -121,6 +128,19 @@ impl Printer<'_> {
             None => line.op(out, op)?,
         }
         self.location(out, *location)
+    }
+
+    /// Writes an op in MLIR's generic form.
+    fn other(&self, out: &mut String, op: &OtherOp, x: &[String], operands: &[ValueId]) -> fmt::Result {
+        write!(out, "\"{}\"({})", op.name, Separated(x.iter()))?;
+        if !op.properties.is_empty() {
+            write!(out, " <{{{}}}>", op.properties)?;
+        }
+        if !op.attributes.is_empty() {
+            write!(out, " {{{}}}", op.attributes)?;
+        }
+        let operands = operands.iter().map(|v| AnyType(&self.module.values[v.index()]));
+        write!(out, " : ({}) -> ({})", Separated(operands), Separated(op.results.iter().map(AnyType)))
     }
 
     /// Writes the constant that a reduction starts from; its name.
@@ -241,6 +261,7 @@ impl Line<'_> {
                 write!(out, " : {}", Separated(results.iter().map(|&ty| Type(ty))))
             }
             Op::Boundary(_) => unreachable!("prints as a sharding constraint, or not at all"),
+            Op::Other(_) => unreachable!("prints in the generic form"),
         }
     }
 
@@ -321,6 +342,18 @@ fn neutral_literal(kind: Reduction, dtype: DType) -> String {
             DType::S64 => i64::MIN.to_string(),
             DType::Pred | DType::U8 | DType::U16 | DType::U32 | DType::U64 => "0".into(),
         },
+    }
+}
+
+/// A type in MLIR's spelling.
+struct AnyType<'a>(&'a ValueType);
+
+impl fmt::Display for AnyType<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ValueType::Tensor(ty) => Type(ty).fmt(f),
+            ValueType::Other(ty) => f.write_str(ty),
+        }
     }
 }
 
@@ -501,7 +534,7 @@ mod tests {
         let mut m = Module::new("step");
         let w = m.add_argument_of_kind("w", f32(&[8, 4]), ArgumentKind::Parameter);
         m.units.push(Unit { path: "layer".into(), class: "Linear".into(), parent: None, instructions: 0..1 });
-        let location = Location { unit: Some(UnitId(0)), phase: Phase::Backward };
+        let location = Location { unit: Some(UnitId(0)), phase: Phase::Backward, ..Location::default() };
         let used = m.push_at(Op::Boundary(Role::Weight), &[w], location).unwrap()[0];
         let sum = m.push(Op::Reduce { kind: Reduction::Add, dims: vec![0, 1] }, &[used]).unwrap()[0];
         let twice = m.push(Op::Binary(Binary::Add), &[used, used]).unwrap()[0];

@@ -13,8 +13,9 @@ use std::fmt;
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
+use crate::infer::infer_instruction;
 use crate::{
-    Argument, ArgumentKind, InferError, Instruction, Module, Op, Output, Role, Unit, ValueId, infer,
+    Argument, ArgumentKind, InferError, Instruction, Module, Op, Output, Role, Unit, ValueId, ValueType,
 };
 
 /// A module that passed [`verify`]; there is no other way to make one.
@@ -76,14 +77,14 @@ pub enum Problem {
         source: InferError,
     },
     /// An instruction whose recorded result types are not what its op gives.
-    #[error("{instruction}: results are {expected:?}, recorded as {found:?}")]
+    #[error("{instruction}: results are {}, recorded as {}", List(expected), List(found))]
     ResultTypes {
         /// Which instruction.
         instruction: String,
         /// What the op gives.
-        expected: Vec<TensorType>,
+        expected: Vec<ValueType>,
         /// What the module says.
-        found: Vec<TensorType>,
+        found: Vec<ValueType>,
     },
     /// An index of an argument that there is not, or that is not a parameter.
     #[error("{user} names argument {index}, which is not a parameter")]
@@ -164,6 +165,15 @@ impl fmt::Display for VerifyErrors {
 
 impl std::error::Error for VerifyErrors {}
 
+struct List<'a>(&'a [ValueType]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let types: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        write!(f, "[{}]", types.join(", "))
+    }
+}
+
 struct Verifier<'m> {
     module: &'m Module,
     defined: HashSet<ValueId>,
@@ -183,7 +193,7 @@ impl Verifier<'_> {
     }
 
     fn instruction(&mut self, index: usize, instruction: &Instruction) {
-        let Instruction { op, operands, results, .. } = instruction;
+        let Instruction { op, operands, results, regions, .. } = instruction;
         let name = || format!("instruction {index} ({})", op.name());
         let undefined = operands.iter().filter(|v| !self.defined.contains(v));
         let undefined: Vec<Problem> =
@@ -195,11 +205,11 @@ impl Verifier<'_> {
             return;
         }
 
-        let types: Vec<&TensorType> = operands.iter().map(|&v| self.module.ty(v)).collect();
-        match infer(op, &types) {
+        match infer_instruction(self.module, op, operands, regions) {
             Err(source) => self.problems.push(Problem::Infer { instruction: name(), source }),
             Ok(expected) => {
-                let found: Vec<TensorType> = results.iter().map(|&v| self.module.ty(v).clone()).collect();
+                let found: Vec<ValueType> =
+                    results.iter().map(|&v| self.module.values[v.index()].clone()).collect();
                 if expected != found {
                     let instruction = name();
                     self.problems.push(Problem::ResultTypes { instruction, expected, found });
@@ -276,7 +286,7 @@ impl Verifier<'_> {
     }
 
     fn type_of(&self, value: ValueId) -> Option<&TensorType> {
-        self.module.values.get(value.index())
+        self.module.values.get(value.index())?.tensor()
     }
 }
 
@@ -342,7 +352,7 @@ mod tests {
     #[test]
     fn recorded_types_are_the_inferred_ones() {
         check(
-            |m| m.values[3] = f32(&[3]),
+            |m| m.values[3] = f32(&[3]).into(),
             expect![[r#"
                 module m has 2 problems
                   instruction 0 (add): results are [f32[2]], recorded as [f32[3]]
@@ -365,7 +375,7 @@ mod tests {
                   state m.w names argument 2, which is not a parameter"#]],
         );
         check(
-            |m| m.values[1] = f32(&[3]),
+            |m| m.values[1] = f32(&[3]).into(),
             expect![[r#"
                 module m has 1 problem
                   state m.w has shape f32[3], its parameter w is f32[2]"#]],

@@ -75,9 +75,7 @@ impl Storage {
     }
 
     fn value(&mut self, ty: TensorType) -> ValueId {
-        let id = u32::try_from(self.module.values.len()).expect("a program has fewer than 2^32 values");
-        self.module.values.push(ty);
-        ValueId(id)
+        self.module.new_value(ty.into())
     }
 }
 
@@ -92,7 +90,8 @@ fn padded_type(ty: &TensorType, sharding: &NamedSharding) -> Option<TensorType> 
 }
 
 fn instruction(op: Op, operands: &[ValueId], result: ValueId) -> Instruction {
-    Instruction { op, operands: operands.to_vec(), results: vec![result], location: Location::default() }
+    let (operands, results) = (operands.to_vec(), vec![result]);
+    Instruction { op, operands, results, regions: Vec::new(), location: Location::default() }
 }
 
 fn as_i64(n: usize) -> i64 {
