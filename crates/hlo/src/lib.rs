@@ -37,6 +37,7 @@ mod module;
 mod op;
 mod op_sharding;
 mod print;
+mod signature;
 mod verify;
 
 pub use infer::{InferError, infer};
@@ -50,4 +51,5 @@ pub use op::{
 };
 pub use op_sharding::{OpShardingError, read_op_sharding};
 pub use print::{Shardings, print};
+pub use signature::{ArgumentInfo, OutputInfo, Signature, StatedSharding};
 pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};
