@@ -10,6 +10,7 @@
 //! from its table. [`engine`] is the only place that calls the training and runtime crates.
 
 mod args;
+mod arrays;
 mod compile;
 mod compiler;
 mod config;

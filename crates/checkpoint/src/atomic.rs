@@ -5,7 +5,7 @@
 //! rename, dropping removes the temporary file.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -15,10 +15,18 @@ use crate::error::{CheckpointError, Problem};
 
 /// Writes a file, replacing what was there in one step.
 pub fn write_bytes_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), CheckpointError> {
+    write_atomic(path, |mut file| file.write_all(bytes))
+}
+
+/// Has a file written by `write`, and gives it its name after that, replacing what was there in one step.
+pub fn write_atomic(
+    path: impl AsRef<Path>,
+    write: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), CheckpointError> {
     let path = path.as_ref();
     let write = || {
         let file = AtomicFile::create(path)?;
-        file.file().write_all(bytes).map_err(Problem::io("write it"))?;
+        write(file.file()).map_err(Problem::io("write it"))?;
         file.commit()
     };
     write().map_err(|problem: Problem| problem.at(path))

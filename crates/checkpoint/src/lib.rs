@@ -44,7 +44,7 @@ mod positioned;
 mod weights;
 mod writer;
 
-pub use atomic::{make_writable_folder, write_bytes_atomic, write_json_atomic};
+pub use atomic::{make_writable_folder, write_atomic, write_bytes_atomic, write_json_atomic};
 pub use check::{Expected, Misfit, Mismatch};
 pub use error::{CheckpointError, Problem};
 pub use folder::FolderError;

@@ -23,10 +23,12 @@
 
 mod dtype;
 mod host;
+mod npy;
 mod shape;
 
 pub use dtype::{DType, Element};
 pub use host::{HostArray, TensorError};
+pub use npy::{NpyError, NpyHeader};
 pub use shape::{Shape, ShapeError, TensorType};
 
 /// The 16-bit float types that [`Element`] is implemented for.
