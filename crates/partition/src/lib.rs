@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+pub mod explain;
 mod plan;
 mod report;
 mod shard;
