@@ -18,6 +18,7 @@ mod console;
 mod devices;
 mod doctor;
 mod engine;
+mod explain;
 mod failure;
 mod fetch;
 mod interrupt;

@@ -27,8 +27,9 @@ impl Npz {
     /// The name of an array, and what it is.
     pub(super) fn header(&mut self, entry: usize) -> Result<(String, NpyHeader)> {
         let file = self.0.by_index(entry)?;
-        let Some(name) = file.name().strip_suffix(".npy").map(str::to_owned) else {
-            bail!("{} is in the archive, which has .npy files only if it is NumPy's", file.name());
+        let name = file.name()?.into_owned();
+        let Some(name) = name.strip_suffix(".npy").map(str::to_owned) else {
+            bail!("{name} is in the archive, which has .npy files only if it is NumPy's");
         };
         let mut start = Vec::new();
         file.take(NpyHeader::MOST_BYTES as u64).read_to_end(&mut start)?;

@@ -1,0 +1,107 @@
+//! An explanation as one page of HTML that needs nothing beside itself.
+//!
+//! Everything can be read without the script, which sorts tables, and without colours, which words stand beside. All
+//! text is escaped in `markup`, since names come from programs of anybody.
+
+mod markup;
+mod memory;
+mod tables;
+mod timeline;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use shardwright_mesh::{Mesh, svg_mesh};
+use shardwright_partition::Bytes;
+use shardwright_partition::explain::{Explanation, MeshAxis};
+
+use markup::{Cell, escape, svg_image};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// What the page tells beside the explanation.
+pub(super) struct Surroundings<'a> {
+    /// The devices that the program was compiled for.
+    pub(super) mesh: &'a Mesh,
+    /// Lines about the plugin and the platform.
+    pub(super) opening: &'a [String],
+}
+
+/// The page of one explanation, or of several of the same program, one below the other, each under its name.
+pub(super) fn page(explanations: &[(&str, &Explanation)], surroundings: &Surroundings<'_>) -> String {
+    let program = explanations.first().map_or("", |(_, explanation)| explanation.program.as_str());
+    let bodies: String = explanations.iter().map(|(name, explanation)| body(name, explanation)).collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{}{bodies}</main>\n\
+         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        header(program, explanations.first().map(|(_, explanation)| *explanation), surroundings),
+        title = escape(format!("{program}: what the compiler made of it")),
+    )
+}
+
+fn header(program: &str, explanation: Option<&Explanation>, surroundings: &Surroundings<'_>) -> String {
+    let mesh = explanation.map(|explanation| mesh_text(&explanation.mesh)).unwrap_or_default();
+    let opening: String = surroundings.opening.iter().map(|line| format!("{}\n", escape(line))).collect();
+    format!(
+        "<header>\n<h1>{}</h1>\n<p class=\"small\">What the compiler made of it, by shardwright {}.</p>\n\
+         <pre>{opening}mesh      {}</pre>\n<figure class=\"mesh\">{}</figure>\n</header>\n",
+        escape(program),
+        env!("CARGO_PKG_VERSION"),
+        escape(&mesh),
+        svg_image(&svg_mesh(surroundings.mesh), &format!("the devices of the mesh {mesh}, by their ids")),
+    )
+}
+
+fn mesh_text(axes: &[MeshAxis]) -> String {
+    let axes: Vec<String> = axes.iter().map(|axis| format!("{}={}", axis.name, axis.size)).collect();
+    axes.join(", ")
+}
+
+fn body(name: &str, explanation: &Explanation) -> String {
+    let heading = match name {
+        "" => String::new(),
+        name => format!("<h2 class=\"part\">{}</h2>\n", escape(name)),
+    };
+    let sections = [
+        ("Traffic", tables::traffic(explanation)),
+        ("Collectives over the program", timeline::timeline(explanation)),
+        ("Memory of a device", memory::memory(explanation)),
+        ("Units", tables::units(explanation)),
+        ("Parameters", tables::parameters(explanation)),
+        ("Collectives", tables::collectives(explanation)),
+        ("Not known", notes(explanation)),
+    ];
+    let section = |(title, content): (&str, String)| match content.as_str() {
+        "" => String::new(),
+        content => format!("<section>\n<h2>{title}</h2>\n{content}</section>\n"),
+    };
+    format!("{heading}{}{}", verdict(explanation), sections.map(section).concat())
+}
+
+fn verdict(explanation: &Explanation) -> String {
+    let (class, word) = words::grade(explanation.verdict.grade);
+    let next = explanation.verdict.next_step.as_ref();
+    let next = next.map(|next| format!("<p><b>Next:</b> {}</p>\n", escape(next))).unwrap_or_default();
+    format!(
+        "<section class=\"verdict {class}\">\n<p><span class=\"badge {class}\">{word}</span> {}</p>\n{next}</section>\n",
+        escape(&explanation.verdict.summary)
+    )
+}
+
+fn notes(explanation: &Explanation) -> String {
+    if explanation.notes.is_empty() {
+        return String::new();
+    }
+    let notes: String = explanation.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
+    format!("<ul>\n{notes}</ul>\n")
+}
+
+/// An amount of bytes, as a cell.
+fn bytes(bytes: u64) -> Cell {
+    Cell::Number { value: bytes as f64, text: Bytes(bytes).to_string() }
+}

@@ -1,0 +1,3 @@
+//! `shardwright explain`.
+
+mod html;

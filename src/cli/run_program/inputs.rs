@@ -1,0 +1,84 @@
+//! The inputs of a program: which files they are in, and which are drawn.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use shardwright_hlo::ArgumentInfo;
+use shardwright_tensor::HostArray;
+
+use super::super::arrays::{Draw, Range, StoredArrays, assign};
+use super::super::failure::{Cause, Failure};
+
+/// Flags that say what a program is given.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Inputs")]
+pub(in super::super) struct InputArgs {
+    /// A file with inputs: .npy, .npz, .safetensors, or a folder of .npy files; may be given again
+    #[arg(long, value_name = "FILE")]
+    input: Vec<PathBuf>,
+    /// Draw the inputs that are in no file from this seed [default: 0 without --input]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// From where to where drawn elements go, the end left out: 0..256 for all integers, or 'x*=-1..1' for the arguments
+    /// with such names; may be given again [default: 0..8 for integers, -0.1..0.1 for floats, 0..0.1 for what an
+    /// optimizer keeps]
+    #[arg(long, value_name = "[NAME=]LOW..HIGH", allow_hyphen_values = true)]
+    range: Vec<String>,
+}
+
+/// Inputs that were opened, and how the others are drawn.
+pub(super) struct Inputs {
+    stored: StoredArrays,
+    draw: Draw,
+    may_draw: bool,
+}
+
+impl InputArgs {
+    /// Opens the files.
+    pub(super) fn open(&self) -> Result<Inputs, Failure> {
+        let range = |text: &String| Range::parse(text).map_err(|why| Failure::input(format!("--range: {why}")));
+        let ranges = self.range.iter().map(range).collect::<Result<_, _>>()?;
+        let stored = StoredArrays::open(&self.input)
+            .map_err(|error| Failure::new(Cause::Input, error.context("--input")))?;
+        let may_draw = self.seed.is_some() || self.input.is_empty();
+        Ok(Inputs { stored, draw: Draw { seed: self.seed.unwrap_or(0), ranges }, may_draw })
+    }
+}
+
+impl Inputs {
+    /// The array of each argument.
+    ///
+    /// # Errors
+    /// Everything that does not fit, before any data is read.
+    pub(super) fn arrays(mut self, program: &str, arguments: &[ArgumentInfo]) -> Result<Vec<HostArray>, Failure> {
+        if let Some((range, pattern)) =
+            self.draw.ranges.iter().find_map(|range| Some((range, range.idle_pattern(arguments)?)))
+        {
+            let message = format!("--range {range}: no argument of program {program} is called {pattern}");
+            return Err(Failure::input(message).with_hint(names(arguments)));
+        }
+        let assigned = assign(arguments, self.stored.arrays(), self.may_draw).map_err(|problems| {
+            let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+            let failure = Failure::input(format!("the inputs are not those of program {program}:{lines}"));
+            match problems.iter().any(|problem| problem.ends_with("nothing given")) {
+                true => failure.with_hint("--seed 0 draws what is in no file"),
+                false => failure,
+            }
+        })?;
+        let array = |(argument, stored): (&ArgumentInfo, Option<usize>)| match stored {
+            Some(index) => self.stored.read(index),
+            None => Ok(self.draw.array(argument)),
+        };
+        let arrays = arguments.iter().zip(assigned).map(array).collect::<anyhow::Result<_>>();
+        arrays.map_err(|error| Failure::new(Cause::Input, error))
+    }
+}
+
+/// What the arguments are called, as far as a line takes.
+fn names(arguments: &[ArgumentInfo]) -> String {
+    const MOST: usize = 8;
+    let names: Vec<&str> = arguments.iter().take(MOST).map(|argument| argument.name.as_str()).collect();
+    let more = arguments.len().saturating_sub(MOST);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("its arguments are {}{more}", names.join(", "))
+}
