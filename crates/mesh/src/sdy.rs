@@ -54,6 +54,12 @@ impl SdySharding {
     pub fn mesh_name(&self) -> &str {
         &self.mesh_name
     }
+
+    /// The same over a mesh that the module calls by this name.
+    #[must_use]
+    pub fn with_mesh_name(self, mesh_name: impl Into<String>) -> SdySharding {
+        SdySharding { mesh_name: mesh_name.into(), ..self }
+    }
 }
 
 impl AbstractMesh {

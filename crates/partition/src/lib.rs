@@ -35,6 +35,7 @@ pub mod explain;
 mod plan;
 mod report;
 mod shard;
+mod sharded_hlo;
 mod storage;
 mod wrap;
 
@@ -45,4 +46,5 @@ pub use config::{
 pub use plan::{DimRule, PlanError, PlanOptions, PlannedArgument, ShardingPlan, data_axes};
 pub use report::{Bytes, CollectiveSummary};
 pub use shard::{ShardError, ShardedModule};
+pub use sharded_hlo::ShardedHlo;
 pub use wrap::{ModelModule, WrapError, WrapPolicy};
