@@ -50,8 +50,18 @@ pub struct Job {
 /// # Errors
 /// When a setting or a file is wrong.
 pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, TrainError> {
-    let _span = tracing::debug_span!("prepare").entered();
     check_empty(&config.output_dir, config.overwrite_output_dir)?;
+    let job = prepare_unsaved(config, observer)?;
+    make_writable_folder(&config.output_dir)?;
+    Ok(job)
+}
+
+/// The same for a run that is looked at and writes nothing: its output folder may hold anything, and is not made.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, TrainError> {
+    let _span = tracing::debug_span!("prepare").entered();
     let (config_path, model) = read_model_config(&config.model)?;
     let sharding = &config.sharding;
     let wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &model_modules(&model), &["LlamaDecoderLayer"])?;
@@ -97,7 +107,6 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
         dropped_tokens: blocks.dropped_tokens(),
         vocab_size: tokenizer.vocab_size(),
     });
-    make_writable_folder(&config.output_dir)?;
     Ok(Job { config: config.clone(), model, weights, tokenizer, blocks, wrap, remat })
 }
 

@@ -37,7 +37,7 @@ pub use config::{
 };
 pub use error::{TrainError, TrainErrorKind};
 pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};
-pub use job::{Job, model_modules, prepare};
+pub use job::{Job, model_modules, prepare, prepare_unsaved};
 pub use results::{LogRecord, TrainResults};
 pub use schedule::Schedule;
 pub use state::{TrainState, WeightSource};

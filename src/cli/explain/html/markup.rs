@@ -97,8 +97,8 @@ impl Table {
 impl Cell {
     fn html(&self) -> String {
         match self {
-            Cell::Text(text) => format!("<td>{}</td>", escape(text)),
-            Cell::Name(name) => format!("<td class=\"c\">{}</td>", escape(name)),
+            Cell::Text(text) => format!("<td{}>{}</td>", class("", text), escape(text)),
+            Cell::Name(name) => format!("<td{}>{}</td>", class("c", name), escape(name)),
             Cell::Number { value, text } => {
                 format!("<td class=\"n\" data-v=\"{value}\">{}</td>", escape(text))
             }
@@ -106,6 +106,16 @@ impl Cell {
                 format!("<td data-v=\"{order}\"><span class=\"badge {class}\">{}</span></td>", escape(word))
             }
         }
+    }
+}
+
+/// The class of a cell; long texts are broken into lines.
+fn class(class: &str, text: &str) -> String {
+    const LONG: usize = 56;
+    let long = if text.chars().count() > LONG { " long" } else { "" };
+    match format!("{class}{long}").trim() {
+        "" => String::new(),
+        classes => format!(" class=\"{classes}\""),
     }
 }
 

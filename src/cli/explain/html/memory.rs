@@ -13,8 +13,8 @@ const HEIGHT: f64 = 280.0;
 const LEFT: f64 = 80.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 26.0;
-/// Lines across the picture, beside that at 0.
-const TICKS: u64 = 4;
+/// Lines across the picture, at least, beside that at 0.
+const TICKS: u64 = 3;
 
 /// The picture and the numbers.
 pub(super) fn memory(explanation: &Explanation) -> String {
@@ -38,8 +38,9 @@ fn chart(report: &MemoryReport, steps: u64) -> String {
     let x = |position: u64| LEFT + WIDTH * (position as f64 / last).min(1.0);
     let y = |bytes: u64| TOP + HEIGHT * (1.0 - bytes as f64 / most as f64);
     let mut drawing = String::new();
-    for tick in 0..=TICKS {
-        let bytes = most / TICKS * tick;
+    // Powers of two are round numbers of bytes.
+    let step = 1 << (most / TICKS).max(1).ilog2();
+    for bytes in (0..=most).step_by(step) {
         let (line, right) = (y(bytes), LEFT + WIDTH);
         let _ = writeln!(
             drawing,
