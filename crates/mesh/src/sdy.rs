@@ -65,6 +65,12 @@ impl SdySharding {
         self.dims.iter_mut().for_each(|dim| dim.axes.is_open = false);
         Some(self)
     }
+
+    /// The same over a mesh that the module calls by this name.
+    #[must_use]
+    pub fn with_mesh_name(self, mesh_name: impl Into<String>) -> SdySharding {
+        SdySharding { mesh_name: mesh_name.into(), ..self }
+    }
 }
 
 impl AbstractMesh {

@@ -37,6 +37,7 @@ mod plan;
 mod report;
 mod rules;
 mod shard;
+mod sharded_hlo;
 mod storage;
 mod wrap;
 
@@ -55,4 +56,5 @@ pub use plan::{
 pub use report::{Bytes, CollectiveSummary};
 pub use rules::{RuleParseError, RuleParseProblem, RulesFile, RulesFileError, ShardRules};
 pub use shard::{ShardError, ShardedModule};
+pub use sharded_hlo::ShardedHlo;
 pub use wrap::{ModelModule, WrapError, WrapPolicy};
