@@ -42,12 +42,13 @@ mod op_sharding;
 mod print;
 pub mod proto;
 mod signature;
+mod stated;
 mod verify;
 
 pub use infer::{InferError, infer};
 pub use module::{
-    Argument, ArgumentKind, Function, Instruction, Location, Module, Output, Phase, Region, SourceId, Unit,
-    UnitId, ValueId, ValueType,
+    Argument, ArgumentKind, Function, FunctionId, Instruction, Location, Module, Output, Phase, Region,
+    SourceId, Unit, UnitId, ValueId, ValueType,
 };
 pub use op::{
     Binary, Comparison, DotDims, GatherDims, Op, OtherOp, Precision, Reduction, Role, ScatterDims,
@@ -57,4 +58,5 @@ pub use op_sharding::{OpShardingError, read_op_sharding};
 pub use print::{Shardings, print};
 pub use proto::HloProgram;
 pub use signature::{ArgumentInfo, OutputInfo, Signature, StatedSharding};
+pub use stated::{Parsed, Stated};
 pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};
