@@ -4,7 +4,7 @@ use std::fmt;
 
 use shardwright_hlo::compiled::{CollectiveKind, CompiledProgram};
 
-/// Collectives of a compiled program by kind; those in a loop count once.
+/// Collectives of a compiled program by kind; those in a loop count as often as they run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectiveSummary {
     /// Kind, number, and bytes of the results on one device; kinds that do not occur are left out.
@@ -68,23 +68,17 @@ impl fmt::Display for Bytes {
 
 #[cfg(test)]
 mod tests {
-    use shardwright_hlo::compiled::Collective;
-
     use super::*;
 
     #[test]
     fn collectives_are_summed_by_kind() {
-        let collective = |kind, bytes| Collective { kind, bytes, groups: None, op_name: String::new() };
-        let gathers = [1 << 20, 1 << 19].map(|bytes| collective(CollectiveKind::AllGather, bytes));
-        let reduce = collective(CollectiveKind::AllReduce, 4);
-        let program = CompiledProgram {
-            name: "step".into(),
-            collectives: gathers.into_iter().chain([reduce]).collect(),
-        };
-        let summary = CollectiveSummary::new(&program);
+        use CollectiveKind::{AllGather, AllReduce};
+        let kinds = vec![(AllGather, 2, 3 << 19), (AllReduce, 1, 4)];
+        let summary = CollectiveSummary { kinds };
         assert_eq!(summary.to_string(), "2 all-gather (1.5 MiB), 1 all-reduce (4 B)");
-        assert_eq!(summary.count(CollectiveKind::ReduceScatter), 0);
-        let none = CompiledProgram { name: "step".into(), collectives: Vec::new() };
-        assert_eq!(CollectiveSummary::new(&none).to_string(), "no collectives");
+        assert_eq!((summary.count(AllGather), summary.count(CollectiveKind::ReduceScatter)), (2, 0));
+        assert!(summary.gathers());
+        let none = CollectiveSummary { kinds: Vec::new() };
+        assert_eq!(none.to_string(), "no collectives");
     }
 }
