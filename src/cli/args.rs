@@ -15,6 +15,7 @@ use super::console::Verbosity;
 use super::failure::Failure;
 use super::names::{explain_unknown, nearest};
 use super::record::RecordArgs;
+use super::run_program::RunArgs;
 use super::settings::{self, Given, Layer, Origin, SPECS, Written};
 use super::value::Arity;
 
@@ -62,6 +63,20 @@ Keys of --json:
                newest), xla, extensions, missing_functions, platform, devices (how many);
                each null where it is not known
   checks       a list of section, name, status (ok, warning, problem), text, next";
+
+const RUN_ABOUT: &str = "\
+Compile a program of any framework, run it, and tell what it gives.
+
+Inputs are matched by the names of the program's arguments, else by number (003 and arr_3 are argument 3, counted from \
+0), else, where no name is an argument's, in their order. Their types must be those of the program. What is in no file \
+is drawn from a seed, by the argument's name, the same on any mesh. Outputs are gathered and written whole. Without a \
+mesh, and without one that the program states, the program runs on one device.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  shardwright run step.mlir --mesh fsdp=8 --compare_single
+  shardwright run step.hlo.pb --mesh data=2,fsdp=4 --input inputs.npz --output outputs.npz
+  shardwright run decode.mlir --seed 1 --range 'ids=0..32000' --repeat 20";
 
 const TRAIN_ABOUT: &str = "\
 Train a Llama-type causal language model, sharded over the devices of a PJRT plugin.
@@ -153,6 +168,10 @@ pub(super) enum Command {
     #[command(before_help = TRAIN_ABOUT, help_template = TEMPLATE)]
     #[command(after_help = format!("{TRAIN_EXAMPLES}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
     Train(TrainArgs),
+    /// Compile a program and run it on inputs from files or from a seed
+    #[command(before_help = RUN_ABOUT, help_template = TEMPLATE)]
+    #[command(after_help = format!("{RUN_EXAMPLES}\n\n{RULES_HELP}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+    Run(Box<RunArgs>),
     /// List the devices of the plugin
     Devices,
     /// Tell what a run would work with here, and what stands in its way
@@ -264,20 +283,30 @@ impl GlobalArgs {
 
     /// How a plugin is to be opened. Commands that open none have no use for this, nor for the variables.
     pub(super) fn runtime_options(&self) -> Result<RuntimeOptions, Failure> {
+        self.runtime_options_for(None)
+    }
+
+    /// The same for a program that needs so many devices, where that is known.
+    pub(super) fn runtime_options_for(&self, devices: Option<usize>) -> Result<RuntimeOptions, Failure> {
         let mut options = self.compiler.runtime_options()?;
-        options.cpu_devices = Some(self.cpu_devices()?);
+        options.cpu_devices = Some(self.cpu_devices_or(devices.unwrap_or(CPU_DEVICES))?);
         Ok(options)
     }
 
     /// How many virtual devices a CPU plugin shall have; other plugins have the devices that there are.
     pub(super) fn cpu_devices(&self) -> Result<usize, Failure> {
+        self.cpu_devices_or(CPU_DEVICES)
+    }
+
+    /// The same, with `default` or the most that there can be where nobody says how many.
+    fn cpu_devices_or(&self, default: usize) -> Result<usize, Failure> {
         let variable = std::env::var_os("CPU_NUM_DEVICES").filter(|value| !value.is_empty());
         match (&self.cpu_devices, variable) {
             (Some(text), _) => device_count("--cpu_devices", text),
             (None, Some(value)) => device_count("CPU_NUM_DEVICES", &value.to_string_lossy()),
             (None, None) => match self.compiler.flags()?.host_devices()? {
                 Some(count) => device_count("--xla_force_host_platform_device_count", &count.to_string()),
-                None => Ok(CPU_DEVICES),
+                None => Ok(default.min(MAX_CPU_DEVICES)),
             },
         }
     }
@@ -364,7 +393,7 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
         ErrorKind::UnknownArgument => Err(unknown_argument(&argument)),
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand);
-            let known = ["train", "devices", "doctor", "plugins", "list", "fetch", "verify"];
+            let known = ["train", "run", "explain", "devices", "doctor", "plugins", "list", "fetch", "verify"];
             let nearest = nearest(&given, &known).map(|name| format!("; did you mean {name}?"));
             let failure =
                 Failure::input(format!("command {given} is unknown{}", nearest.unwrap_or_default()));

@@ -1,14 +1,15 @@
 //! The calls into the training and runtime crates, and what their errors mean for the exit code.
 
-use shardwright_mesh::{DrawStyle, draw_mesh};
+use shardwright_mesh::{AbstractMesh, DrawStyle, Mesh, draw_mesh};
 use shardwright_pjrt::Counters;
-use shardwright_runtime::compile::{CompilerDeath, Ending};
+use shardwright_runtime::compile::{CompilerDeath, Ending, ForeignProgram};
 use shardwright_runtime::plugins::ResolvedPlugin;
-use shardwright_runtime::{Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions};
+use shardwright_runtime::{Executable, Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions};
 use shardwright_train::{Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults};
 
 use super::failure::{Cause, Failure};
 use super::metrics::Figure;
+use super::program::ShardedProgram;
 use super::report::labelled;
 
 const MESH_HINT: &str =
@@ -88,6 +89,52 @@ impl Engine {
         Ok(draw_mesh(&self.runtime.mesh("devices=-1")?, style))
     }
 
+    /// The opened plugin, for programs that are no train steps.
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The plugin's devices as a mesh, all of them or the `first`.
+    pub(super) fn mesh(&self, shape: &AbstractMesh, first: Option<usize>) -> Result<Mesh, Failure> {
+        let found = self.runtime.devices().count();
+        match first {
+            None => self.runtime.mesh(&shape.to_string()).map_err(program_failure),
+            Some(count) if count > found => {
+                let platform = self.runtime.platform();
+                let message = format!("--devices {count}: platform {platform} has {found} devices");
+                Err(Failure::input(message).with_hint(MESH_HINT))
+            }
+            Some(count) if count != shape.size() => {
+                let size = shape.size();
+                let message = format!("--devices {count}: the mesh {shape} has {size} positions, one for each device");
+                Err(Failure::input(message))
+            }
+            Some(count) => self.mesh_of_first(shape, count),
+        }
+    }
+
+    /// The first of the plugin's devices, of which there are so many, as a mesh of this shape.
+    pub(super) fn mesh_of_first(&self, shape: &AbstractMesh, count: usize) -> Result<Mesh, Failure> {
+        let id = |device: &shardwright_pjrt::Device| usize::try_from(device.id()).map_err(anyhow::Error::from);
+        let ids = self.runtime.devices().map(id).take(count).collect::<Result<Vec<_>, _>>();
+        let mesh = ids.and_then(|ids| Ok(Mesh::new(shape.clone(), ids)?));
+        mesh.map_err(|error| Failure::new(Cause::Plugin, error))
+    }
+
+    /// Compiles a program from elsewhere for the devices of a mesh.
+    pub(super) fn compile(&self, program: &ShardedProgram, mesh: &Mesh) -> Result<Executable, Failure> {
+        let compiled = match program {
+            ShardedProgram::Module(module) => self.runtime.compile(module, mesh),
+            ShardedProgram::Hlo(proto) => self.runtime.compile_hlo(proto, mesh),
+        };
+        compiled.map_err(program_failure)
+    }
+
+    /// Compiles bytecode for a mesh of one device.
+    pub(super) fn compile_bytecode(&self, code: &ForeignProgram, mesh: &Mesh) -> Result<Executable, Failure> {
+        self.runtime.compile_for_one(code, mesh).map_err(program_failure)
+    }
+
     /// The plugin's platform.
     pub(super) fn platform(&self) -> &str {
         self.runtime.platform()
@@ -118,6 +165,21 @@ impl From<RuntimeError> for Failure {
             _ => Cause::Plugin,
         };
         Failure::new(cause, error)
+    }
+}
+
+/// What it means that a program could not be compiled or run.
+pub(super) fn program_failure(error: RuntimeError) -> Failure {
+    use RuntimeErrorKind::{Argument, CompilerFlag, Data, Dump, Mesh, NotAProgram, Sharding};
+    let cause = match error.kind() {
+        Argument | CompilerFlag | Data | Dump | Mesh | NotAProgram | Sharding => Cause::Input,
+        _ => Cause::Run,
+    };
+    let hint = hint(&error);
+    let failure = Failure::new(cause, error);
+    match hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
     }
 }
 

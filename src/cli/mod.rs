@@ -29,6 +29,8 @@ mod quiet;
 mod record;
 mod report;
 mod run_file;
+mod run_program;
+mod session;
 mod settings;
 mod trace;
 mod train;
@@ -60,6 +62,7 @@ pub(crate) fn main() -> ExitCode {
     console::init(&cli.global, trace.as_ref());
     let result = match &cli.command {
         Command::Train(arguments) => train::run(&cli.global, arguments, &compiler),
+        Command::Run(arguments) => run_program::run(&cli.global, arguments, &compiler),
         Command::Devices => devices::run(&cli.global),
         Command::Doctor(arguments) => doctor::run(&cli.global, arguments, &compiler),
         Command::Plugins { action } => plugins::run(&cli.global, action.as_ref()),

@@ -10,7 +10,7 @@ use shardwright_tensor::{HostArray, TensorType};
 use crate::array::{ShardedType, shard_type};
 use crate::compile::Compilation;
 use crate::error::{Misfit, Problem};
-use crate::{RuntimeError, ShardedArray};
+use crate::{ForeignExecutable, RuntimeError, ShardedArray};
 
 /// A compiled program on the devices of a mesh.
 pub struct Executable {
@@ -363,6 +363,22 @@ impl Interface {
     pub(crate) fn of_hlo(program: &ShardedHlo) -> Interface {
         let signature = program.signature().clone();
         Interface::new(signature, program.argument_shardings().iter(), program.output_shardings().iter())
+    }
+
+    /// That of a program of which only the types are known, whole on every device of a mesh.
+    pub(crate) fn by_number(program: &ForeignExecutable, mesh: &AbstractMesh) -> Interface {
+        let value = |(number, ty): (usize, &Arc<TensorType>)| ExecutableValue {
+            name: number.to_string(),
+            ty: (**ty).clone(),
+            sharding: NamedSharding::replicated(mesh, ty.rank()),
+        };
+        let outputs = program.output_types();
+        Interface {
+            name: program.name().into(),
+            arguments: program.argument_types().iter().enumerate().map(value).collect(),
+            outputs: outputs.iter().enumerate().map(value).collect(),
+            donors: vec![None; outputs.len()],
+        }
     }
 
     fn new<'s>(

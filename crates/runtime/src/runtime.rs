@@ -231,6 +231,23 @@ impl Runtime {
         Ok(ForeignExecutable::new(name, loaded, compilation))
     }
 
+    /// The same for one device, as a program whose arguments and outputs are called by their numbers, from 0: for
+    /// programs of which no more can be known, such as bytecode.
+    ///
+    /// # Errors
+    /// As [`Runtime::compile_foreign`]; and when the mesh is one of several devices.
+    pub fn compile_for_one(&self, program: &ForeignProgram, mesh: &Mesh) -> Result<Executable, RuntimeError> {
+        let addressable = self.addressable_partitions(mesh)?;
+        let one = AbstractMesh::unnamed([1]).expect("one device is a mesh");
+        if mesh.shape().size() != 1 {
+            Executable::check_mesh(&program.name(), &one, mesh)?;
+        }
+        let compiled = self.compile_foreign(program, &self.options_for(mesh)?)?;
+        let interface = Interface::by_number(&compiled, mesh.shape());
+        let compilation = compiled.compilation().clone();
+        Executable::new(compiled.into_loaded(), compilation, interface, mesh, addressable)
+    }
+
     /// The programs that convert arrays, shared by all clones.
     pub(crate) fn conversions(&self) -> &Conversions {
         &self.conversions

@@ -198,17 +198,7 @@ impl Job {
             let notice = format!("{dropped} blocks of each epoch do not fill a batch and are dropped");
             observer.event(Event::Notice(&notice));
         }
-        let step_config = self.step_config(batches.plan().global_batch_size);
-        let module = step_config.module(&self.model)?;
-        let plan = ShardingPlan::new(&module, mesh.shape(), &step_config.plan)?;
-        self.check_sharded(&plan, observer)?;
-        observer.event(Event::Plan {
-            parameters: parameter_count(&self.model),
-            mesh: &mesh,
-            plan: &plan,
-            wrapped_units: self.wrap.len(),
-            remat: self.remat,
-        });
+        let (step_config, module, plan) = self.planned(&mesh, &batches, observer)?;
 
         observer.event(Event::Phase(Phase::Compile));
         let (step, draws) = self.compile_all(runtime, &mesh, &step_config, module, plan, observer)?;
@@ -239,6 +229,27 @@ impl Job {
         drop(writing);
         observer.event(Event::Finished { results: &results, output_dir: &self.config.output_dir });
         Ok(results)
+    }
+
+    /// The step, where everything lies, and the event that tells it.
+    fn planned(
+        &self,
+        mesh: &Mesh,
+        batches: &Batches,
+        observer: &mut dyn Observer,
+    ) -> Result<(StepConfig, VerifiedModule, ShardingPlan), TrainError> {
+        let step_config = self.step_config(batches.plan().global_batch_size);
+        let module = step_config.module(&self.model)?;
+        let plan = ShardingPlan::new(&module, mesh.shape(), &step_config.plan)?;
+        self.check_sharded(&plan, observer)?;
+        observer.event(Event::Plan {
+            parameters: parameter_count(&self.model),
+            mesh,
+            plan: &plan,
+            wrapped_units: self.wrap.len(),
+            remat: self.remat,
+        });
+        Ok((step_config, module, plan))
     }
 
     fn save(

@@ -43,6 +43,11 @@ impl OutputFile {
         Ok(OutputFile { path: path.to_owned(), format })
     }
 
+    /// The file or folder.
+    pub(in super::super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether that many outputs can be written there, as far as can be known before there are any.
     pub(in super::super) fn check(&self, outputs: usize) -> Result<()> {
         let path = self.path.display();

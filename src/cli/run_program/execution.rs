@@ -59,12 +59,10 @@ fn wait<'a>(arrays: impl Iterator<Item = &'a ShardedArray>) -> Result<(), Runtim
     Ok(())
 }
 
-impl Execution {
-    /// The median of all runs but the first, which also warms up.
-    pub(super) fn median(&self) -> Option<Duration> {
-        let mut repeats = self.durations.get(1..)?.to_vec();
-        repeats.sort_unstable();
-        let (lower, upper) = (repeats.len().checked_sub(1)? / 2, repeats.len() / 2);
-        Some((repeats[lower] + repeats[upper]) / 2)
-    }
+/// The median of some durations, if there are any.
+pub(super) fn median(durations: &[Duration]) -> Option<Duration> {
+    let mut sorted = durations.to_vec();
+    sorted.sort_unstable();
+    let (lower, upper) = (sorted.len().checked_sub(1)? / 2, sorted.len() / 2);
+    Some((sorted[lower] + sorted[upper]) / 2)
 }

@@ -50,16 +50,16 @@ impl Inputs {
     ///
     /// # Errors
     /// Everything that does not fit, before any data is read.
-    pub(super) fn arrays(mut self, program: &str, arguments: &[ArgumentInfo]) -> Result<Vec<HostArray>, Failure> {
+    pub(super) fn arrays(&mut self, arguments: &[ArgumentInfo]) -> Result<Vec<HostArray>, Failure> {
         if let Some((range, pattern)) =
             self.draw.ranges.iter().find_map(|range| Some((range, range.idle_pattern(arguments)?)))
         {
-            let message = format!("--range {range}: no argument of program {program} is called {pattern}");
+            let message = format!("--range {range}: no argument of the program is called {pattern}");
             return Err(Failure::input(message).with_hint(names(arguments)));
         }
         let assigned = assign(arguments, self.stored.arrays(), self.may_draw).map_err(|problems| {
             let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
-            let failure = Failure::input(format!("the inputs are not those of program {program}:{lines}"));
+            let failure = Failure::input(format!("the inputs are not those of the program:{lines}"));
             match problems.iter().any(|problem| problem.ends_with("nothing given")) {
                 true => failure.with_hint("--seed 0 draws what is in no file"),
                 false => failure,

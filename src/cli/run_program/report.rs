@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::super::arrays::{Difference, Summary};
+use super::super::failure::{Cause, Failure};
 
 /// A run, in figures; what `--json` writes.
 #[derive(Debug, Serialize)]
@@ -60,10 +61,25 @@ impl RunReport<'_> {
         )
     }
 
-    /// The outputs that differ more than is tolerated.
-    pub(super) fn differing(&self) -> usize {
+    /// Whether all outputs are as near to those of one device as they should be.
+    pub(super) fn verdict(&self) -> Result<(), Failure> {
         let differs = |output: &&OutputReport<'_>| output.difference.as_ref().is_some_and(|d| d.is_too_large);
-        self.outputs.iter().filter(differs).count()
+        let names: Vec<&str> = self.outputs.iter().filter(differs).map(|output| output.name).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        const SHOWN: usize = 5;
+        let more = names.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let message = format!(
+            "program {}: {} of {} outputs differ from those of one device by more than is tolerated: {}{more}",
+            self.program,
+            names.len(),
+            self.outputs.len(),
+            names[..names.len().min(SHOWN)].join(", "),
+        );
+        let hint = "sums over devices have another order; --tolerance says how far outputs may be apart";
+        Err(Failure::new(Cause::Run, anyhow::Error::msg(message)).with_hint(hint))
     }
 }
 
@@ -157,7 +173,7 @@ mod tests {
             outputs: vec![output("new_params['w']", &found), output("loss", &expected)],
             written: None,
         };
-        assert_eq!(report.differing(), 1);
+        assert!(report.verdict().is_err());
         expect!["compiled in 250.0ms, first run 2.0ms, then 1.0ms in the median of 2"]
             .assert_eq(&report.times());
         expect![[r#"

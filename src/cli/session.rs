@@ -1,0 +1,194 @@
+//! A program from elsewhere on its way to the devices: read and planned before a plugin is looked for, then compiled.
+
+use clap::Args;
+use shardwright_hlo::{Signature, verify};
+use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
+use shardwright_partition::{ShardedHlo, ShardedModule, ShardingPlan};
+use shardwright_runtime::compile::{ChildCompiler, ForeignProgram};
+use shardwright_runtime::{Executable, RuntimeOptions};
+
+use super::args::GlobalArgs;
+use super::compile;
+use super::console::{self, Verbosity};
+use super::engine::Engine;
+use super::failure::{Cause, Failure};
+use super::fetch;
+use super::program::{PlannedProgram, Program, ProgramArgs, ProgramForm, ShardedProgram};
+
+/// Flags that say which devices a program gets.
+#[derive(Debug, Args)]
+pub(super) struct PlaceArgs {
+    /// Use the first N devices only [default: all, as many as the mesh has; a CPU plugin has so many unless --cpu_devices
+    /// says otherwise]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    devices: Option<u32>,
+}
+
+/// A program for which no plugin was needed so far.
+pub(super) enum Prepared<'a> {
+    /// Where its arrays lie is known.
+    Planned(Box<PlannedProgram>),
+    /// The size of an axis of its mesh is left to how many devices there are.
+    Unplanned(Program, &'a ProgramArgs),
+    /// Nothing is known of it: it runs on one device, as it is.
+    Bytecode(ForeignProgram),
+}
+
+/// A program with the devices that it is for.
+pub(super) struct Session<'a> {
+    global: &'a GlobalArgs,
+    options: RuntimeOptions,
+    engine: Engine,
+    mesh: Mesh,
+    program: Ready,
+}
+
+enum Ready {
+    Planned(Box<PlannedProgram>),
+    Bytecode(ForeignProgram),
+}
+
+impl<'a> Prepared<'a> {
+    /// Reads a program, and plans it unless that takes devices.
+    pub(super) fn new(arguments: &'a ProgramArgs, place: &PlaceArgs) -> Result<Prepared<'a>, Failure> {
+        let program = arguments.read()?;
+        match program.form {
+            ProgramForm::Bytecode(code) if arguments.asks_for_nothing() => Ok(Prepared::Bytecode(code)),
+            _ if arguments.leaves_a_size() && place.devices.is_none() => {
+                Ok(Prepared::Unplanned(program, arguments))
+            }
+            _ => Ok(Prepared::Planned(Box::new(arguments.plan_or_whole(program, place.count())?))),
+        }
+    }
+
+    /// The plan, where there is one.
+    pub(super) fn plan(&self) -> Option<&ShardingPlan> {
+        match self {
+            Prepared::Planned(planned) => Some(&planned.plan),
+            _ => None,
+        }
+    }
+
+    /// Opens the plugin, and plans what could not be planned without.
+    pub(super) fn open(
+        self,
+        global: &'a GlobalArgs,
+        place: &PlaceArgs,
+        compiler: &ChildCompiler,
+    ) -> Result<Session<'a>, Failure> {
+        let positions = match &self {
+            Prepared::Planned(planned) => Some(planned.plan.mesh().size()),
+            Prepared::Unplanned(..) => None,
+            Prepared::Bytecode(_) => Some(1),
+        };
+        let mut options = global.runtime_options_for(place.count().or(positions))?;
+        options.compile = compile::setup(&global.compile, compiler)?;
+        let engine = Engine::start(&fetch::plugin(global)?, &options)?;
+        let program = match self {
+            Prepared::Planned(planned) => Ready::Planned(planned),
+            Prepared::Unplanned(program, arguments) => {
+                Ready::Planned(Box::new(arguments.plan_or_whole(program, Some(engine.devices().len()))?))
+            }
+            Prepared::Bytecode(code) => Ready::Bytecode(code),
+        };
+        let mesh = match &program {
+            Ready::Planned(planned) if planned.plan.mesh().size() > 1 => {
+                engine.mesh(planned.plan.mesh(), place.count())?
+            }
+            Ready::Planned(planned) => engine.mesh_of_first(planned.plan.mesh(), 1)?,
+            Ready::Bytecode(_) => engine.mesh_of_first(&one_device(), 1)?,
+        };
+        Ok(Session { global, options, engine, mesh, program })
+    }
+}
+
+impl Session<'_> {
+    /// The opened plugin.
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The devices that the program is for.
+    pub(super) fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// The plan, where there is one.
+    pub(super) fn plan(&self) -> Option<&ShardingPlan> {
+        match &self.program {
+            Ready::Planned(planned) => Some(&planned.plan),
+            Ready::Bytecode(_) => None,
+        }
+    }
+
+    /// Tells what the program is run with, on stderr.
+    pub(super) fn tell(&self) {
+        let verbosity = self.global.verbosity();
+        if verbosity == Verbosity::Quiet {
+            return;
+        }
+        self.engine.opening().iter().for_each(console::note);
+        console::note(super::report::labelled("mesh", self.mesh.shape()));
+        compile::notice(&self.global.compile, self.engine.platform()).iter().for_each(console::note);
+        if let Ready::Planned(planned) = &self.program {
+            planned.tell_lints(verbosity);
+        }
+    }
+
+    /// Compiles the program as it is planned.
+    pub(super) fn compile(&self) -> Result<Executable, Failure> {
+        match &self.program {
+            Ready::Planned(planned) => self.engine.compile(&planned.sharded()?, &self.mesh),
+            Ready::Bytecode(code) => self.engine.compile_bytecode(code, &self.mesh),
+        }
+    }
+
+    /// Compiles the program for one device, whole.
+    pub(super) fn compile_alone(&self) -> Result<Executable, Failure> {
+        let mesh = self.engine.mesh_of_first(&one_device(), 1)?;
+        match &self.program {
+            Ready::Planned(planned) => self.engine.compile(&alone(&planned.program, mesh.shape())?, &mesh),
+            Ready::Bytecode(code) => self.engine.compile_bytecode(code, &mesh),
+        }
+    }
+
+    /// Writes the records of what was done.
+    pub(super) fn finish(&self) -> Result<(), Failure> {
+        self.global.records.finish(self.engine.counters(), self.global.verbosity(), &self.options)
+    }
+}
+
+impl PlaceArgs {
+    fn count(&self) -> Option<usize> {
+        self.devices.map(|count| count as usize)
+    }
+}
+
+fn one_device() -> AbstractMesh {
+    AbstractMesh::new([("device", 1)]).expect("one device is a mesh")
+}
+
+/// The program without the shardings that it came with, for a mesh of one device.
+fn alone(program: &Program, mesh: &AbstractMesh) -> Result<ShardedProgram, Failure> {
+    let whole = |signature: &Signature| {
+        let whole = |rank| NamedSharding::replicated(mesh, rank);
+        let arguments: Vec<NamedSharding> = signature.arguments.iter().map(|a| whole(a.ty.rank())).collect();
+        let outputs: Vec<NamedSharding> = signature.outputs.iter().map(|o| whole(o.ty.rank())).collect();
+        (arguments, outputs)
+    };
+    let wrong = |error: anyhow::Error| Failure::new(Cause::Input, error.context(program.origin.clone()));
+    match &program.form {
+        ProgramForm::Text(parsed) => {
+            let module = verify(parsed.module.clone()).map_err(|error| wrong(error.into()))?;
+            let (arguments, outputs) = whole(&parsed.signature());
+            let sharded = ShardedModule::new(module, mesh, arguments, outputs);
+            sharded.map(|module| ShardedProgram::Module(Box::new(module))).map_err(|error| wrong(error.into()))
+        }
+        ProgramForm::Hlo(proto) => {
+            let (arguments, outputs) = whole(proto.signature());
+            let sharded = ShardedHlo::new(proto, mesh, arguments, outputs, &[]);
+            sharded.map(|proto| ShardedProgram::Hlo(Box::new(proto))).map_err(|error| wrong(error.into()))
+        }
+        ProgramForm::Bytecode(_) => unreachable!("bytecode is compiled as it is"),
+    }
+}
