@@ -20,6 +20,7 @@
 
 mod guess;
 mod outputs;
+mod pin;
 mod stated;
 mod table;
 mod uses;
@@ -29,6 +30,7 @@ use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, PartitionSpec, Sha
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
+pub use self::pin::PinError;
 pub use self::stated::{MeshChoiceError, choose_mesh};
 pub use self::table::PlanTable;
 pub(crate) use self::table::kind_word;
@@ -444,7 +446,11 @@ impl<'a> Planner<'a> {
             ArgumentKind::Parameter | ArgumentKind::Other => {
                 let Some(axis) = &self.axis else { return Some(whole()) };
                 let sharding = Placement::Auto(axis.clone()).sharding(ty, self.mesh, self.options.dim_rule);
-                Some((sharding.expect("the axis is the mesh's"), Decision::Fsdp))
+                let sharding = sharding.expect("the axis is the mesh's");
+                match kind == ArgumentKind::Other && sharding.is_fully_replicated() {
+                    true => Some(whole()),
+                    false => Some((sharding, Decision::Fsdp)),
+                }
             }
         }
     }
