@@ -18,7 +18,7 @@ use shardwright_runtime::compile::ForeignProgram;
 
 use super::console::{self, Verbosity};
 use super::failure::{Cause, Failure};
-use super::value::SettingValue;
+use super::value::Value;
 
 /// How rules are written, for the help of commands that have them.
 pub(super) const RULES_HELP: &str = "\
@@ -117,9 +117,9 @@ impl ProgramArgs {
             (ProgramFormat::Hlo, _) => {
                 ProgramForm::Hlo(Box::new(HloProgram::read(&bytes).map_err(|error| wrong(error.into()))?))
             }
-            (_, Ok(text)) => {
-                ProgramForm::Text(Box::new(shardwright_hlo::parse(text).map_err(|error| wrong(error.into()))?))
-            }
+            (_, Ok(text)) => ProgramForm::Text(Box::new(
+                shardwright_hlo::parse(text).map_err(|error| wrong(error.into()))?,
+            )),
             (_, Err(_)) => ProgramForm::Bytecode(recognised),
         };
         Ok(Program { origin, form })
@@ -141,7 +141,9 @@ impl ProgramArgs {
             (None, None) => None,
         };
         let dim_rule = match &self.fsdp_dim_rule {
-            Some(text) => DimRule::from_text(text).map_err(|error| input("--fsdp_dim_rule", error))?,
+            Some(text) => DimRule::parse(text).ok_or_else(|| {
+                Failure::input(format!("--fsdp_dim_rule: expected {}, found {text:?}", DimRule::wanted()))
+            })?,
             None => DimRule::default(),
         };
         let axis = self.fsdp_axis.clone().or(file.axis);
@@ -196,7 +198,8 @@ impl Program {
 impl PlannedProgram {
     /// The program, pinned as its plan says.
     pub(super) fn sharded(&self) -> Result<ShardedProgram, Failure> {
-        let wrong = |error: anyhow::Error| Failure::new(Cause::Input, error.context(self.program.origin.clone()));
+        let wrong =
+            |error: anyhow::Error| Failure::new(Cause::Input, error.context(self.program.origin.clone()));
         match &self.program.form {
             ProgramForm::Text(parsed) => {
                 let sharded = ShardedModule::from_parsed(Parsed::clone(parsed), &self.plan, &self.rules);

@@ -33,7 +33,6 @@ use thiserror::Error;
 pub use self::pin::PinError;
 pub use self::stated::{MeshChoiceError, choose_mesh};
 pub use self::table::PlanTable;
-pub(crate) use self::table::kind_word;
 pub use self::uses::needed_by_results;
 
 use crate::plan::split_dim;
@@ -560,12 +559,7 @@ impl Placement {
 impl KindWord {
     /// Whether this is the word for a kind.
     fn is(self, kind: ArgumentKind) -> bool {
-        match kind {
-            ArgumentKind::Parameter => self == KindWord::Parameter,
-            ArgumentKind::State { .. } => self == KindWord::State,
-            ArgumentKind::Batch => self == KindWord::Batch,
-            ArgumentKind::Other => self == KindWord::Other,
-        }
+        self.word() == kind.word()
     }
 }
 

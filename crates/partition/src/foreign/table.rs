@@ -29,16 +29,6 @@ impl ShardingPlan {
     }
 }
 
-/// The word for a kind: `parameter`, `state`, `batch` or `other`.
-pub(crate) fn kind_word(kind: ArgumentKind) -> &'static str {
-    match kind {
-        ArgumentKind::Parameter => "parameter",
-        ArgumentKind::State { .. } => "state",
-        ArgumentKind::Batch => "batch",
-        ArgumentKind::Other => "other",
-    }
-}
-
 const HEADER: [&str; 7] = ["", "name", "type", "kind", "spec", "bytes/device", "decided by"];
 
 impl fmt::Display for PlanTable<'_> {
@@ -46,7 +36,7 @@ impl fmt::Display for PlanTable<'_> {
         let plan = self.0;
         let arguments = plan.arguments().iter().enumerate().map(|(index, a)| {
             let guessed = a.kind_source == KindSource::Guess && a.kind != ArgumentKind::Other;
-            let kind = format!("{}{}", kind_word(a.kind), if guessed { "?" } else { "" });
+            let kind = format!("{}{}", a.kind.word(), if guessed { "?" } else { "" });
             let spec = a.sharding.spec().to_string();
             let bytes = a.bytes_per_device.to_string();
             [
