@@ -38,6 +38,7 @@ mod op;
 mod op_sharding;
 mod print;
 mod signature;
+mod text;
 mod verify;
 
 pub use infer::{InferError, infer};
@@ -52,4 +53,5 @@ pub use op::{
 pub use op_sharding::{OpShardingError, read_op_sharding};
 pub use print::{Shardings, print};
 pub use signature::{ArgumentInfo, OutputInfo, Signature, StatedSharding};
+pub use text::{ParseError, ParseProblem, Position};
 pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};
