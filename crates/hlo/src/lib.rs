@@ -39,6 +39,7 @@ mod op_sharding;
 mod print;
 mod signature;
 mod stated;
+mod text;
 mod verify;
 
 pub use infer::{InferError, infer};
@@ -54,4 +55,5 @@ pub use op_sharding::{OpShardingError, read_op_sharding};
 pub use print::{Shardings, print};
 pub use signature::{ArgumentInfo, OutputInfo, Signature, StatedSharding};
 pub use stated::{Parsed, Stated};
+pub use text::{ParseError, ParseProblem, Position, ProgramProblem, parse};
 pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};
