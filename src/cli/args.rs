@@ -14,9 +14,11 @@ use super::compiler::CompilerArgs;
 use super::console::Verbosity;
 use super::failure::Failure;
 use super::names::{explain_unknown, nearest};
+use super::program::RULES_HELP;
 use super::record::RecordArgs;
-use super::run_program::RunArgs;
+use super::run_program::{self, RunArgs};
 use super::settings::{self, Given, Layer, Origin, SPECS, Written};
+use super::shard::{self, ShardArgs};
 use super::value::Arity;
 
 /// Virtual devices of a CPU plugin where nobody says how many.
@@ -63,20 +65,6 @@ Keys of --json:
                newest), xla, extensions, missing_functions, platform, devices (how many);
                each null where it is not known
   checks       a list of section, name, status (ok, warning, problem), text, next";
-
-const RUN_ABOUT: &str = "\
-Compile a program of any framework, run it, and tell what it gives.
-
-Inputs are matched by the names of the program's arguments, else by number (003 and arr_3 are argument 3, counted from \
-0), else, where no name is an argument's, in their order. Their types must be those of the program. What is in no file \
-is drawn from a seed, by the argument's name, the same on any mesh. Outputs are gathered and written whole. Without a \
-mesh, and without one that the program states, the program runs on one device.";
-
-const RUN_EXAMPLES: &str = "\
-Examples:
-  shardwright run step.mlir --mesh fsdp=8 --compare_single
-  shardwright run step.hlo.pb --mesh data=2,fsdp=4 --input inputs.npz --output outputs.npz
-  shardwright run decode.mlir --seed 1 --range 'ids=0..32000' --repeat 20";
 
 const TRAIN_ABOUT: &str = "\
 Train a Llama-type causal language model, sharded over the devices of a PJRT plugin.
@@ -169,9 +157,13 @@ pub(super) enum Command {
     #[command(after_help = format!("{TRAIN_EXAMPLES}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
     Train(TrainArgs),
     /// Compile a program and run it on inputs from files or from a seed
-    #[command(before_help = RUN_ABOUT, help_template = TEMPLATE)]
-    #[command(after_help = format!("{RUN_EXAMPLES}\n\n{RULES_HELP}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+    #[command(before_help = run_program::ABOUT, help_template = TEMPLATE)]
+    #[command(after_help = format!("{}\n\n{RULES_HELP}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}", run_program::EXAMPLES))]
     Run(Box<RunArgs>),
+    /// Write on a program of any framework where its arrays lie
+    #[command(before_help = shard::ABOUT, help_template = TEMPLATE)]
+    #[command(after_help = format!("{RULES_HELP}\n\n{}\n\n{EXIT_CODES}", shard::EXAMPLES))]
+    Shard(ShardArgs),
     /// List the devices of the plugin
     Devices,
     /// Tell what a run would work with here, and what stands in its way
@@ -393,7 +385,8 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
         ErrorKind::UnknownArgument => Err(unknown_argument(&argument)),
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand);
-            let known = ["train", "run", "explain", "devices", "doctor", "plugins", "list", "fetch", "verify"];
+            let known =
+                ["train", "shard", "run", "explain", "devices", "doctor", "plugins", "list", "fetch", "verify"];
             let nearest = nearest(&given, &known).map(|name| format!("; did you mean {name}?"));
             let failure =
                 Failure::input(format!("command {given} is unknown{}", nearest.unwrap_or_default()));

@@ -25,6 +25,7 @@ mod interrupt;
 mod metrics;
 mod names;
 mod plugins;
+mod program;
 mod quiet;
 mod record;
 mod report;
@@ -32,6 +33,7 @@ mod run_file;
 mod run_program;
 mod session;
 mod settings;
+mod shard;
 mod trace;
 mod train;
 mod value;
@@ -63,6 +65,7 @@ pub(crate) fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Train(arguments) => train::run(&cli.global, arguments, &compiler),
         Command::Run(arguments) => run_program::run(&cli.global, arguments, &compiler),
+        Command::Shard(arguments) => shard::run(arguments, cli.global.verbosity()),
         Command::Devices => devices::run(&cli.global),
         Command::Doctor(arguments) => doctor::run(&cli.global, arguments, &compiler),
         Command::Plugins { action } => plugins::run(&cli.global, action.as_ref()),

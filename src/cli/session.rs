@@ -13,7 +13,7 @@ use super::console::{self, Verbosity};
 use super::engine::Engine;
 use super::failure::{Cause, Failure};
 use super::fetch;
-use super::program::{PlannedProgram, Program, ProgramArgs, ProgramForm, ShardedProgram};
+use super::program::{PlannedProgram, Program, ProgramArgs, ProgramForm, ShardedProgram, one_device};
 
 /// Flags that say which devices a program gets.
 #[derive(Debug, Args)]
@@ -162,10 +162,6 @@ impl PlaceArgs {
     fn count(&self) -> Option<usize> {
         self.devices.map(|count| count as usize)
     }
-}
-
-fn one_device() -> AbstractMesh {
-    AbstractMesh::new([("device", 1)]).expect("one device is a mesh")
 }
 
 /// The program without the shardings that it came with, for a mesh of one device.

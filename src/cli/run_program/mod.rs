@@ -26,6 +26,22 @@ use execution::{Execution, execute, median};
 use inputs::{InputArgs, Inputs};
 use report::{OutputReport, RunReport};
 
+/// What `run` does, for its help.
+pub(super) const ABOUT: &str = "\
+Compile a program of any framework, run it, and tell what it gives.
+
+Inputs are matched by the names of the program's arguments, else by number (003 and arr_3 are argument 3, counted from \
+0), else, where no name is an argument's, in their order. Their types must be those of the program. What is in no file \
+is drawn from a seed, by the argument's name, the same on any mesh. Outputs are gathered and written whole. Without a \
+mesh, and without one that the program states, the program runs on one device.";
+
+/// How `run` is called.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  shardwright run step.mlir --mesh fsdp=8 --compare_single
+  shardwright run step.hlo.pb --mesh data=2,fsdp=4 --input inputs.npz --output outputs.npz
+  shardwright run decode.mlir --seed 1 --range 'ids=0..32000' --repeat 20";
+
 /// The flags of `run`.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
