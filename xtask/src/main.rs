@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod codegen;
+mod fuzz;
 mod tidy;
 mod wheel;
 
@@ -15,6 +16,8 @@ usage: cargo xtask <task>
 tasks:
   codegen          write crates/pjrt-sys/src/bindings.rs anew from the pinned PJRT header
   codegen --check  fail if that would change the file
+  fuzz             list the fuzz targets
+  fuzz TARGET [N]  run one on N inputs (1000000 unless said); takes a C++ compiler
   tidy             check what no compiler checks: the code map, module docs, digests, paths and hosts";
 
 fn main() -> Result<()> {
@@ -22,6 +25,9 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["codegen"] => codegen::write(),
         ["codegen", "--check"] => codegen::check(),
+        ["fuzz"] => fuzz::list(),
+        ["fuzz", target] => fuzz::run(target, "1000000"),
+        ["fuzz", target, runs] => fuzz::run(target, runs),
         ["tidy"] => tidy::check(),
         _ => bail!("{USAGE}"),
     }

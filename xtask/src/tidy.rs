@@ -17,7 +17,7 @@ const PAGES: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CH
 const MAP: &str = "ARCHITECTURE.md";
 
 /// Written by tools, with what they put in them.
-const GENERATED: [&str; 1] = ["Cargo.lock"];
+const GENERATED: [&str; 2] = ["Cargo.lock", "fuzz/Cargo.lock"];
 
 /// Registries and places, in two halves so that this file is not one of the findings.
 const FOREIGN: [[&str; 2]; 8] = [
@@ -92,8 +92,8 @@ fn code_map(paths: &BTreeSet<String>, files: &[File], findings: &mut Vec<String>
 
 /// The paths between backticks that begin in a folder of this repository.
 fn mentioned_paths(text: &str) -> impl Iterator<Item = &str> {
-    const FOLDERS: [&str; 8] =
-        [".ci/", "benchmarks/", "crates/", "examples/", "src/", "tests/", "third_party/", "xtask/"];
+    const FOLDERS: [&str; 9] =
+        [".ci/", "benchmarks/", "crates/", "examples/", "fuzz/", "src/", "tests/", "third_party/", "xtask/"];
     let spans = text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2));
     spans.filter(|span| FOLDERS.iter().any(|folder| span.starts_with(folder)) && !span.contains(' '))
 }

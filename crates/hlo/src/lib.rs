@@ -12,6 +12,9 @@
 //! once and gives a [`VerifiedModule`], which is what everything downstream takes. Shardings are not part of a
 //! module: they lie beside it, in [`Shardings`], keyed by value, so the same module serves every mesh.
 //!
+//! A program of another framework that is an HLO proto stays one: [`proto`] reads what it takes and gives, and writes
+//! shardings into it.
+//!
 //! What comes back from a compiler is read by [`compiled`]: the optimized program as an HLO proto, reduced to the
 //! facts that matter for a sharded program, its collectives.
 //!
@@ -37,13 +40,15 @@ mod module;
 mod op;
 mod op_sharding;
 mod print;
+pub mod proto;
 mod signature;
+mod stated;
 mod verify;
 
 pub use infer::{InferError, infer};
 pub use module::{
-    Argument, ArgumentKind, Function, Instruction, Location, Module, Output, Phase, Region, SourceId, Unit,
-    UnitId, ValueId, ValueType,
+    Argument, ArgumentKind, Function, FunctionId, Instruction, Location, Module, Output, Phase, Region,
+    SourceId, Unit, UnitId, ValueId, ValueType,
 };
 pub use op::{
     Binary, Comparison, DotDims, GatherDims, Op, OtherOp, Precision, Reduction, Role, ScatterDims,
@@ -51,5 +56,7 @@ pub use op::{
 };
 pub use op_sharding::{OpShardingError, read_op_sharding};
 pub use print::{Shardings, print};
+pub use proto::HloProgram;
 pub use signature::{ArgumentInfo, OutputInfo, Signature, StatedSharding};
+pub use stated::{Parsed, Stated};
 pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};

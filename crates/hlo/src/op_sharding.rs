@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 
 use prost::Message;
-use shardwright_mesh::{HloSharding, Subgroup, TextError, TileSharding};
+use shardwright_mesh::{HloSharding, NamedSharding, Subgroup, TextError, TileSharding};
 use thiserror::Error;
 
 use crate::compiled;
@@ -38,6 +38,17 @@ pub fn read_op_sharding(bytes: &[u8]) -> Result<Vec<HloSharding>, OpShardingErro
     }
 }
 
+/// Writes the `OpSharding` of an array, which [`read_op_sharding`] reads.
+pub(crate) fn write_op_sharding(sharding: &NamedSharding) -> Vec<u8> {
+    proto::OpSharding::of(sharding).encode_to_vec()
+}
+
+/// Writes the `OpSharding` of a tuple of arrays.
+pub(crate) fn write_tuple_sharding(shardings: &[NamedSharding]) -> Vec<u8> {
+    let tuple = shardings.iter().map(proto::OpSharding::of).collect();
+    proto::OpSharding { kind: proto::TUPLE, tuple, ..Default::default() }.encode_to_vec()
+}
+
 fn refuse(reason: impl Into<String>) -> OpShardingError {
     OpShardingError { reason: reason.into() }
 }
@@ -53,7 +64,7 @@ fn of_array(sharding: proto::OpSharding) -> Result<HloSharding, OpShardingError>
             HloSharding::Maximal { device }
         }
         proto::TUPLE => return Err(refuse("a tuple in a tuple")),
-        3 => HloSharding::Tiled(tiled(&sharding)?),
+        proto::TILED => HloSharding::Tiled(tiled(&sharding)?),
         proto::MANUAL => HloSharding::Manual,
         5 => HloSharding::Unknown,
         proto::UNREDUCED => HloSharding::Unreduced,
@@ -94,8 +105,12 @@ fn sizes<N: Copy + TryInto<usize> + Debug>(numbers: &[N]) -> Result<Vec<usize>, 
 }
 
 mod proto {
+    use shardwright_mesh::{HloSharding, NamedSharding};
+
     /// A number of `OpSharding.Type`.
     pub(super) const TUPLE: i32 = 2;
+    /// As before.
+    pub(super) const TILED: i32 = 3;
     /// As before.
     pub(super) const MANUAL: i32 = 4;
     /// As before.
@@ -119,6 +134,26 @@ mod proto {
         pub(super) iota_dims: Vec<i64>,
         #[prost(int32, repeated, tag = "10")]
         pub(super) iota_transpose: Vec<i32>,
+    }
+
+    impl OpSharding {
+        pub(super) fn of(sharding: &NamedSharding) -> OpSharding {
+            let HloSharding::Tiled(tiled) = sharding.hlo_sharding() else {
+                // The other one that a named sharding can be: whole on every device.
+                return OpSharding::default();
+            };
+            let numbers = |sizes: &[usize]| sizes.iter().map(|&size| size as i64).collect::<Vec<_>>();
+            let (counted, permutation) = tiled.counted().unwrap_or_default();
+            let copies = tiled.subgroups().iter().map(|(_, count)| *count as i64);
+            OpSharding {
+                kind: TILED,
+                tiles: numbers(tiled.tiles()).into_iter().chain(copies).collect(),
+                last_dim_replicated: !tiled.subgroups().is_empty(),
+                iota_dims: numbers(counted),
+                iota_transpose: permutation.iter().map(|&dim| dim as i32).collect(),
+                ..OpSharding::default()
+            }
+        }
     }
 }
 

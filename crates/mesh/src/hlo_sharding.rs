@@ -163,6 +163,14 @@ impl TileSharding {
         Self::new(tiles, subgroups, DeviceOrder::list(devices)?)
     }
 
+    /// The sizes and the permutation of [`TileSharding::of_counted`], if the devices are in such an order.
+    pub fn counted(&self) -> Option<(&[usize], &[usize])> {
+        match &self.order {
+            DeviceOrder::Iota { dims, permutation } => Some((dims, permutation)),
+            DeviceOrder::List(_) => None,
+        }
+    }
+
     /// Into how many tiles each dim of the array is cut.
     pub fn tiles(&self) -> &[usize] {
         &self.tiles

@@ -54,6 +54,23 @@ impl SdySharding {
     pub fn mesh_name(&self) -> &str {
         &self.mesh_name
     }
+
+    /// The same with every dim closed: where the array lies if propagation splits it no further. None if it says
+    /// nothing of that, since every dim is open and split over no axis.
+    pub fn closed(mut self) -> Option<Self> {
+        let says_nothing = |dim: &SdyDim| dim.axes.is_open && dim.axes.axes.is_empty();
+        if !self.dims.is_empty() && self.dims.iter().all(says_nothing) {
+            return None;
+        }
+        self.dims.iter_mut().for_each(|dim| dim.axes.is_open = false);
+        Some(self)
+    }
+
+    /// The same over a mesh that the module calls by this name.
+    #[must_use]
+    pub fn with_mesh_name(self, mesh_name: impl Into<String>) -> SdySharding {
+        SdySharding { mesh_name: mesh_name.into(), ..self }
+    }
 }
 
 impl AbstractMesh {
@@ -297,6 +314,19 @@ mod tests {
                 error: sdy mesh "<[\"x\"=99999999999999999999]>": expected a number that is not so large at byte 6, found '9'
             "#]],
         );
+    }
+
+    #[test]
+    fn open_dims_are_closed() {
+        for (text, closed) in [
+            (r#"<@mesh, [{?}, {?}]>"#, None),
+            (r#"<@mesh, []>"#, Some("<@mesh, []>")),
+            (r#"<@mesh, [{}, {?}]>"#, Some("<@mesh, [{}, {}]>")),
+            (r#"<@mesh, [{"data", ?}, {?}p1]>"#, Some(r#"<@mesh, [{"data"}, {}p1]>"#)),
+        ] {
+            let sharding: SdySharding = text.parse().unwrap();
+            assert_eq!(sharding.closed().map(|s| s.to_string()).as_deref(), closed, "{text}");
+        }
     }
 
     #[test]

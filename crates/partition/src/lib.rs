@@ -32,9 +32,13 @@
 
 mod config;
 pub mod explain;
+mod foreign;
+mod lint;
 mod plan;
 mod report;
+mod rules;
 mod shard;
+mod sharded_hlo;
 mod storage;
 mod wrap;
 
@@ -42,7 +46,16 @@ pub use config::{
     FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, Notice, ShardingRequest, StateDictType, Strategy,
     StrategyError, UnknownKeys, WrapConfig,
 };
-pub use plan::{DimRule, PlanError, PlanOptions, PlannedArgument, ShardingPlan, data_axes};
+pub use foreign::{
+    MeshChoiceError, PlanTable, RuleErrors, RuleOptions, RuleProblem, choose_mesh, needed_by_results,
+};
+pub use lint::{Lint, LintCode, LintOptions, Severity, lint};
+pub use plan::{
+    Decision, DimRule, KindSource, PlanError, PlanOptions, PlannedArgument, PlannedOutput, ShardingPlan,
+    data_axes,
+};
 pub use report::{Bytes, CollectiveSummary};
+pub use rules::{RuleParseError, RuleParseProblem, RulesFile, RulesFileError, ShardRules};
 pub use shard::{ShardError, ShardedModule};
+pub use sharded_hlo::ShardedHlo;
 pub use wrap::{ModelModule, WrapError, WrapPolicy};

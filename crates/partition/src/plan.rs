@@ -10,7 +10,7 @@ use shardwright_mesh::{AbstractMesh, AxisName, DimSharding, NamedSharding, Parti
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
-use crate::Strategy;
+use crate::{Lint, Strategy};
 
 /// What a plan is made by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +40,14 @@ pub enum DimRule {
 /// Where each argument of a program lies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardingPlan {
-    mesh: AbstractMesh,
-    axis: AxisName,
-    strategy: Strategy,
-    arguments: Vec<PlannedArgument>,
+    pub(crate) mesh: AbstractMesh,
+    /// None where a mesh of a program from elsewhere has no axis that parameters are split over by themselves.
+    pub(crate) axis: Option<AxisName>,
+    pub(crate) strategy: Strategy,
+    pub(crate) arguments: Vec<PlannedArgument>,
+    pub(crate) outputs: Vec<PlannedOutput>,
+    /// What was noticed in planning; [`lint`](crate::lint) tells it.
+    pub(crate) notes: Vec<Lint>,
 }
 
 /// One argument of a plan.
@@ -55,12 +59,59 @@ pub struct PlannedArgument {
     pub ty: TensorType,
     /// What it is to the program.
     pub kind: ArgumentKind,
+    /// Who says that it is that.
+    pub kind_source: KindSource,
     /// Where it lies.
     pub sharding: NamedSharding,
+    /// Why it lies there.
+    pub decision: Decision,
     /// Bytes that each device holds, padding included.
     pub bytes_per_device: usize,
     /// Bytes of padding, over all devices that hold a different shard.
     pub padding_bytes: usize,
+}
+
+/// One output of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedOutput {
+    /// Name of the output.
+    pub name: String,
+    /// Its global type.
+    pub ty: TensorType,
+    /// The argument whose memory it takes over.
+    pub donor: Option<usize>,
+    /// Where it lies.
+    pub sharding: NamedSharding,
+    /// Why it lies there.
+    pub decision: Decision,
+}
+
+/// Why an array lies where it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The rule with this text says so.
+    Rule(String),
+    /// The program came with this sharding.
+    Stated,
+    /// One dim of a parameter is split, by [`PlanOptions::dim_rule`].
+    Fsdp,
+    /// A batch is split on dim 0 over all data axes.
+    Batch,
+    /// It lies as the argument with this index: a state as its parameter, an output as its donor.
+    Follows(usize),
+    /// Nothing says that it is split.
+    Whole,
+}
+
+/// Who says what an argument is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KindSource {
+    /// The program itself.
+    Program,
+    /// The rule with this text.
+    Rule(String),
+    /// Nobody; it looks like that.
+    Guess,
 }
 
 /// A program and a mesh that no plan can be made for.
@@ -143,23 +194,37 @@ impl ShardingPlan {
         }
         let mut plan = ShardingPlan {
             mesh: mesh.clone(),
-            axis: axis.as_str().into(),
+            axis: Some(axis.as_str().into()),
             strategy: *strategy,
             arguments: Vec::with_capacity(module.arguments.len()),
+            outputs: Vec::with_capacity(module.outputs.len()),
+            notes: Vec::new(),
         };
         for argument in &module.arguments {
             let ty = module.ty(argument.value);
-            let spec = match argument.kind {
-                ArgumentKind::Parameter => parameter_spec(ty, mesh, options),
+            let (spec, decision) = match argument.kind {
+                ArgumentKind::Parameter => (parameter_spec(ty, mesh, options), Decision::Fsdp),
                 // Shaped as its parameter, which comes before it or not.
                 ArgumentKind::State { parameter } => {
-                    parameter_spec(module.ty(module.arguments[parameter].value), mesh, options)
+                    let of = module.ty(module.arguments[parameter].value);
+                    (parameter_spec(of, mesh, options), Decision::Follows(parameter))
                 }
-                ArgumentKind::Batch => plan.batch_spec(&argument.name, ty)?,
-                ArgumentKind::Other => PartitionSpec::replicated(ty.rank()),
+                ArgumentKind::Batch => (batch_spec_of(mesh, &argument.name, ty)?, Decision::Batch),
+                ArgumentKind::Other => (PartitionSpec::replicated(ty.rank()), Decision::Whole),
             };
-            let planned = PlannedArgument::new(&argument.name, ty, argument.kind, mesh, spec)?;
+            let kind = (argument.kind, KindSource::Program);
+            let planned = PlannedArgument::new(&argument.name, ty, kind, mesh, spec, decision)?;
             plan.arguments.push(planned);
+        }
+        for output in &module.outputs {
+            let ty = module.ty(output.value);
+            let donor = output.donor.and_then(|d| plan.arguments.get(d).map(|a| (d, a.sharding.clone())));
+            let (sharding, decision) = match donor {
+                Some((index, sharding)) => (sharding, Decision::Follows(index)),
+                None => (NamedSharding::replicated(mesh, ty.rank()), Decision::Whole),
+            };
+            let (name, ty, donor) = (output.name.clone(), ty.clone(), output.donor);
+            plan.outputs.push(PlannedOutput { name, ty, donor, sharding, decision });
         }
         Ok(plan)
     }
@@ -174,9 +239,19 @@ impl ShardingPlan {
         self.strategy
     }
 
+    /// The axis that parameters are split over. A mesh for a program from elsewhere may have none.
+    pub fn axis(&self) -> Option<&AxisName> {
+        self.axis.as_ref()
+    }
+
     /// The arguments, in the program's order.
     pub fn arguments(&self) -> &[PlannedArgument] {
         &self.arguments
+    }
+
+    /// The outputs, in the program's order.
+    pub fn outputs(&self) -> &[PlannedOutput] {
+        &self.outputs
     }
 
     /// The sharding of something that has one entry per example in dim 0: split there over all data axes.
@@ -200,26 +275,16 @@ impl ShardingPlan {
             (all.saturating_add(a.ty.byte_count()), each.saturating_add(a.bytes_per_device))
         })
     }
-
-    fn batch_spec(&self, name: &str, ty: &TensorType) -> Result<PartitionSpec, PlanError> {
-        let shards = data_axes(&self.mesh).filter_map(|a| self.mesh.axis_size(a)).product();
-        match ty.dims().first() {
-            Some(examples) if examples % shards == 0 => Ok(batch_spec(&self.mesh, ty.rank())),
-            Some(&examples) => {
-                Err(PlanError::Batch { argument: name.to_owned(), examples, shards, mesh: self.mesh.clone() })
-            }
-            None => Ok(PartitionSpec::replicated(0)),
-        }
-    }
 }
 
 impl PlannedArgument {
-    fn new(
+    pub(crate) fn new(
         name: &str,
         ty: &TensorType,
-        kind: ArgumentKind,
+        (kind, kind_source): (ArgumentKind, KindSource),
         mesh: &AbstractMesh,
         spec: PartitionSpec,
+        decision: Decision,
     ) -> Result<PlannedArgument, PlanError> {
         let wrong = |source| PlanError::Sharding { argument: name.to_owned(), source };
         let sharding = NamedSharding::new(mesh, spec).map_err(wrong)?;
@@ -227,7 +292,16 @@ impl PlannedArgument {
         let bytes_per_device = sharding.bytes_per_device(ty.dims(), width).map_err(wrong)?;
         let padding_bytes = sharding.padding_bytes(ty.dims(), width).map_err(wrong)?;
         let (name, ty) = (name.to_owned(), ty.clone());
-        Ok(PlannedArgument { name, ty, kind, sharding, bytes_per_device, padding_bytes })
+        Ok(PlannedArgument {
+            name,
+            ty,
+            kind,
+            kind_source,
+            sharding,
+            decision,
+            bytes_per_device,
+            padding_bytes,
+        })
     }
 }
 
@@ -236,13 +310,29 @@ pub fn data_axes(mesh: &AbstractMesh) -> impl Iterator<Item = &AxisName> {
     mesh.axis_names().filter(|name| name.as_str() != "tensor")
 }
 
+/// The spec of a batch, whose dim 0 has to divide.
+pub(crate) fn batch_spec_of(
+    mesh: &AbstractMesh,
+    name: &str,
+    ty: &TensorType,
+) -> Result<PartitionSpec, PlanError> {
+    let shards = data_axes(mesh).filter_map(|a| mesh.axis_size(a)).product();
+    match ty.dims().first() {
+        Some(examples) if examples % shards == 0 => Ok(batch_spec(mesh, ty.rank())),
+        Some(&examples) => {
+            Err(PlanError::Batch { argument: name.to_owned(), examples, shards, mesh: mesh.clone() })
+        }
+        None => Ok(PartitionSpec::replicated(0)),
+    }
+}
+
 fn batch_spec(mesh: &AbstractMesh, rank: usize) -> PartitionSpec {
     let dim0 = DimSharding { axes: data_axes(mesh).cloned().collect() };
     let rest = std::iter::repeat_with(DimSharding::default);
     PartitionSpec::new(std::iter::once(dim0).chain(rest).take(rank))
 }
 
-fn parameter_spec(ty: &TensorType, mesh: &AbstractMesh, options: &PlanOptions) -> PartitionSpec {
+pub(crate) fn parameter_spec(ty: &TensorType, mesh: &AbstractMesh, options: &PlanOptions) -> PartitionSpec {
     let rank = ty.rank();
     let n = mesh.axis_size(&options.axis).unwrap_or(1);
     let whole = options.strategy == Strategy::NoShard || ty.byte_count() < options.min_shard_bytes;
@@ -253,7 +343,7 @@ fn parameter_spec(ty: &TensorType, mesh: &AbstractMesh, options: &PlanOptions) -
 }
 
 /// The dim that is split over `n` devices, if splitting saves memory.
-fn split_dim(dims: &[usize], n: usize, rule: DimRule) -> Option<usize> {
+pub(crate) fn split_dim(dims: &[usize], n: usize, rule: DimRule) -> Option<usize> {
     // The first of the largest: `max_by_key` alone gives the last.
     let largest =
         |candidates: &mut dyn DoubleEndedIterator<Item = usize>| candidates.rev().max_by_key(|&d| dims[d]);
@@ -292,11 +382,12 @@ impl fmt::Display for ShardingPlan {
         }
         let (split, count) = self.split_parameters();
         let (all, each) = self.state_bytes();
+        let axis = self.axis.as_ref().map_or("no axis", AxisName::as_str);
         write!(
             f,
-            "mesh {}: {split} of {count} parameters split over {}; parameters and optimizer state {all} bytes, \
+            "mesh {}: {split} of {count} parameters split over {axis}; parameters and optimizer state {all} bytes, \
              {each} on each device",
-            self.mesh, self.axis
+            self.mesh
         )
     }
 }

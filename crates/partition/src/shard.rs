@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use shardwright_hlo::{Module, Op, Role, Shardings, UnitId, ValueId, VerifiedModule, print};
+use shardwright_hlo::proto::AnnotateError;
+use shardwright_hlo::{Module, Op, Role, Shardings, Stated, UnitId, ValueId, VerifiedModule, print};
 use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
 use thiserror::Error;
 
@@ -60,6 +61,28 @@ pub enum ShardError {
         /// Spec of the argument.
         expected: String,
     },
+    /// An argument or output of an HLO proto that is cut into unequal parts, where arrays cannot be stored padded.
+    #[error(
+        "{what} {name}: dim {dim} of size {size} does not divide into {shards} shards (mesh axis {axes}), and in an \
+         HLO proto dims have to; split another dim, or export the program as StableHLO text, where arrays are padded"
+    )]
+    Uneven {
+        /// `argument` or `output`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The dim.
+        dim: usize,
+        /// Its size.
+        size: usize,
+        /// Into how many parts it is cut.
+        shards: usize,
+        /// The axes that cut it.
+        axes: String,
+    },
+    /// Shardings that cannot be written into an HLO proto.
+    #[error(transparent)]
+    Annotate(#[from] Box<AnnotateError>),
 }
 
 impl ShardedModule {
@@ -104,24 +127,15 @@ impl ShardedModule {
         arguments: Vec<NamedSharding>,
         outputs: Vec<NamedSharding>,
     ) -> Result<ShardedModule, ShardError> {
-        let argument_values = module.arguments.iter().map(|a| (a.name.as_str(), a.value));
-        let output_values = module.outputs.iter().map(|o| (o.name.as_str(), o.value));
-        check(&module, mesh, "arguments", argument_values, &arguments)?;
-        check(&module, mesh, "outputs", output_values, &outputs)?;
-        for (output, sharding) in module.outputs.iter().zip(&outputs) {
-            if let Some(donor) = output.donor.map(|d| &arguments[d])
-                && donor != sharding
-            {
-                return Err(ShardError::Donor {
-                    output: output.name.clone(),
-                    found: sharding.spec().to_string(),
-                    expected: donor.spec().to_string(),
-                });
-            }
-        }
+        let argument_types = module.arguments.iter().map(|a| (a.name.as_str(), module.ty(a.value).dims()));
+        let output_types = module.outputs.iter().map(|o| (o.name.as_str(), module.ty(o.value).dims()));
+        check(&module.name, mesh, "arguments", argument_types, &arguments)?;
+        check(&module.name, mesh, "outputs", output_types, &outputs)?;
+        let donors = module.outputs.iter().map(|o| (o.name.as_str(), o.donor));
+        check_donors(donors, &arguments, &outputs)?;
         let values = module.arguments.iter().map(|a| a.value).zip(arguments).collect();
         let outputs = outputs.into_iter().enumerate().collect();
-        let shardings = Shardings { mesh: mesh.clone(), values, outputs };
+        let shardings = Shardings { mesh: mesh.clone(), values, outputs, stated: Stated::default() };
         Ok(ShardedModule { module, shardings })
     }
 
@@ -158,24 +172,45 @@ impl ShardedModule {
     }
 }
 
-fn check<'a>(
-    module: &'a Module,
+/// Checks that there is a sharding over the mesh for each value, of its rank; values are names and dims.
+pub(crate) fn check<'a>(
+    module: &str,
     mesh: &AbstractMesh,
     what: &'static str,
-    values: impl ExactSizeIterator<Item = (&'a str, ValueId)>,
+    values: impl ExactSizeIterator<Item = (&'a str, &'a [usize])>,
     shardings: &[NamedSharding],
 ) -> Result<(), ShardError> {
     if values.len() != shardings.len() {
         let (expected, found) = (values.len(), shardings.len());
-        return Err(ShardError::Count { module: module.name.clone(), what, expected, found });
+        return Err(ShardError::Count { module: module.to_owned(), what, expected, found });
     }
-    for ((name, value), sharding) in values.zip(shardings) {
+    for ((name, dims), sharding) in values.zip(shardings) {
         if sharding.mesh() != mesh {
             let (found, expected) = (sharding.mesh().clone(), mesh.clone());
             return Err(ShardError::Mesh { name: name.to_owned(), found, expected });
         }
         let wrong = |source| ShardError::Sharding { name: name.to_owned(), source };
-        sharding.check_rank(module.ty(value).dims()).map_err(wrong)?;
+        sharding.check_rank(dims).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+/// Checks that outputs, each a name and perhaps the index of its donor, lie where their donors do.
+pub(crate) fn check_donors<'a>(
+    donors: impl Iterator<Item = (&'a str, Option<usize>)>,
+    arguments: &[NamedSharding],
+    outputs: &[NamedSharding],
+) -> Result<(), ShardError> {
+    for ((output, donor), sharding) in donors.zip(outputs) {
+        if let Some(donor) = donor.map(|d| &arguments[d])
+            && donor != sharding
+        {
+            return Err(ShardError::Donor {
+                output: output.to_owned(),
+                found: sharding.spec().to_string(),
+                expected: donor.spec().to_string(),
+            });
+        }
     }
     Ok(())
 }
@@ -196,7 +231,7 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
             }
             Role::Activation => continue,
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
-            Role::Stored => continue,
+            Role::Stored | Role::Constraint => continue,
         };
         pinned.insert(value, sharding);
     }

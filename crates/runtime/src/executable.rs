@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
+use shardwright_hlo::Signature;
 use shardwright_hlo::compiled::{CompiledError, CompiledProgram};
-use shardwright_mesh::{Mesh, NamedSharding};
-use shardwright_partition::ShardedModule;
+use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
+use shardwright_partition::{ShardedHlo, ShardedModule};
 use shardwright_pjrt::{Arg, Buffer, CompiledMemoryStats, Event, LoadedExecutable};
 use shardwright_tensor::{HostArray, TensorType};
 
@@ -72,39 +73,35 @@ pub struct Execution {
     device_ids: Arc<[usize]>,
 }
 
+/// What a program takes and gives, and where: what there has to be known of it beside its code.
+pub(crate) struct Interface {
+    pub(crate) name: Arc<str>,
+    pub(crate) arguments: Vec<ExecutableValue>,
+    pub(crate) outputs: Vec<ExecutableValue>,
+    /// For each output, the index of the argument whose memory it takes over.
+    pub(crate) donors: Vec<Option<usize>>,
+}
+
 impl Executable {
     /// # Errors
     /// When the compiler stores an argument or an output in another way than its sharding says.
     pub(crate) fn new(
         loaded: LoadedExecutable,
         compilation: Compilation,
-        module: &ShardedModule,
+        interface: Interface,
         mesh: &Mesh,
         addressable: Arc<[usize]>,
     ) -> Result<Executable, RuntimeError> {
-        let program = module.module();
-        let value = |name: &str, id, sharding: &NamedSharding| ExecutableValue {
-            name: name.to_owned(),
-            ty: program.ty(id).clone(),
-            sharding: sharding.clone(),
-        };
-        let arguments = program.arguments.iter().enumerate();
-        let arguments: Vec<ExecutableValue> =
-            arguments.map(|(i, a)| value(&a.name, a.value, module.argument_sharding(i))).collect();
-        let outputs = program.outputs.iter().enumerate();
-        let outputs: Vec<ExecutableValue> =
-            outputs.map(|(i, o)| value(&o.name, o.value, module.output_sharding(i))).collect();
-
+        let Interface { name, arguments, outputs, donors } = interface;
         let argument_types: Vec<_> =
             arguments.iter().map(|a| Arc::new(a.sharded_type(mesh, &addressable))).collect();
-        let donors = program.outputs.iter().map(|output| output.donor);
         let output_type = |(output, donor): (&ExecutableValue, Option<usize>)| {
             let ty = output.sharded_type(mesh, &addressable);
             let donor = donor.map(|index| &argument_types[index]).filter(|donor| ***donor == ty);
             donor.map_or_else(|| Arc::new(ty.clone()), Arc::clone)
         };
         let mut executable = Executable {
-            name: program.name.as_str().into(),
+            name,
             loaded,
             compilation,
             mesh: mesh.clone(),
@@ -162,13 +159,18 @@ impl Executable {
         .into()
     }
 
-    pub(crate) fn check_mesh(module: &ShardedModule, mesh: &Mesh) -> Result<(), RuntimeError> {
-        if module.mesh() == mesh.shape() {
+    /// `expected` is what the program was sharded over.
+    pub(crate) fn check_mesh(
+        program: &str,
+        expected: &AbstractMesh,
+        mesh: &Mesh,
+    ) -> Result<(), RuntimeError> {
+        if expected == mesh.shape() {
             return Ok(());
         }
         Err(Problem::ProgramMesh {
-            program: module.module().name.clone(),
-            expected: module.mesh().to_string(),
+            program: program.to_owned(),
+            expected: expected.to_string(),
             found: mesh.shape().to_string(),
         }
         .into())
@@ -348,6 +350,40 @@ fn restore(buffers: &mut [Buffer], ty: &TensorType) -> Result<(), RuntimeError> 
     Ok(())
 }
 
+impl Interface {
+    /// That of a module.
+    pub(crate) fn of_module(module: &ShardedModule) -> Interface {
+        let program = module.module();
+        let arguments = (0..program.arguments.len()).map(|index| module.argument_sharding(index));
+        let outputs = (0..program.outputs.len()).map(|index| module.output_sharding(index));
+        Interface::new(program.signature(), arguments, outputs)
+    }
+
+    /// That of a program from elsewhere.
+    pub(crate) fn of_hlo(program: &ShardedHlo) -> Interface {
+        let signature = program.signature().clone();
+        Interface::new(signature, program.argument_shardings().iter(), program.output_shardings().iter())
+    }
+
+    fn new<'s>(
+        signature: Signature,
+        arguments: impl Iterator<Item = &'s NamedSharding>,
+        outputs: impl Iterator<Item = &'s NamedSharding>,
+    ) -> Interface {
+        let value =
+            |name, ty, sharding: &NamedSharding| ExecutableValue { name, ty, sharding: sharding.clone() };
+        let donors = signature.outputs.iter().map(|output| output.donor).collect();
+        let arguments = signature.arguments.into_iter().zip(arguments);
+        let outputs = signature.outputs.into_iter().zip(outputs);
+        Interface {
+            name: signature.name.into(),
+            arguments: arguments.map(|(a, sharding)| value(a.name, a.ty, sharding)).collect(),
+            outputs: outputs.map(|(o, sharding)| value(o.name, o.ty, sharding)).collect(),
+            donors,
+        }
+    }
+}
+
 impl ExecutableValue {
     fn sharded_type(&self, mesh: &Mesh, addressable: &Arc<[usize]>) -> ShardedType {
         ShardedType {
@@ -418,7 +454,8 @@ mod tests {
         let compiled = runtime.compile_foreign(&code, &options).unwrap();
         let compilation = compiled.compilation().clone();
         let addressable = runtime.addressable_partitions(mesh).unwrap();
-        Executable::new(compiled.into_loaded(), compilation, &module, mesh, addressable).unwrap()
+        Executable::new(compiled.into_loaded(), compilation, Interface::of_module(&module), mesh, addressable)
+            .unwrap()
     }
 
     #[test]

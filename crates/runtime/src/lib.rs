@@ -7,7 +7,8 @@
 //! | open it, with its devices | [`Runtime::new`], or both at once: [`Runtime::open`] |
 //! | name a grid of devices | [`Runtime::mesh`] |
 //! | compile a [`ShardedModule`](shardwright_partition::ShardedModule) | [`Runtime::compile`] |
-//! | compile a program of another framework | [`Runtime::compile_foreign`] |
+//! | compile an HLO proto with shardings, a [`ShardedHlo`](shardwright_partition::ShardedHlo) | [`Runtime::compile_hlo`] |
+//! | compile a program of another framework as it is | [`Runtime::compile_foreign`] |
 //! | keep compiled programs, or compile in a child process | [`compile`] |
 //! | put an array on the devices, or back | [`ShardedArray`] |
 //! | put there what each process has of it | [`ShardedArray::from_local`] |

@@ -1,8 +1,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use shardwright_hlo::proto::Partitioner;
 use shardwright_mesh::{AbstractMesh, Mesh};
-use shardwright_partition::ShardedModule;
+use shardwright_partition::{ShardedHlo, ShardedModule};
 use shardwright_pjrt::{
     Client, ClientOptions, CompileOptions, Counters, Device, ErrorKind, KeyValueStore, Plugin, ProgramFormat,
     StatusCode,
@@ -12,6 +13,7 @@ use crate::array::Conversions;
 use crate::compile::{CompileSetup, Compiler, ForeignProgram, LoadedFrom, PluginFile, Source};
 use crate::compiler_options::CompilerSettings;
 use crate::error::Problem;
+use crate::executable::Interface;
 use crate::flags;
 use crate::plugins::{Environment, PinnedPlugins, PluginRequest, check_before_loading, resolve};
 use crate::{CompilerOptions, Executable, ForeignExecutable, RuntimeError, topology};
@@ -158,19 +160,50 @@ impl Runtime {
     /// When the mesh does not fit, or the compiler refuses the program.
     pub fn compile(&self, module: &ShardedModule, mesh: &Mesh) -> Result<Executable, RuntimeError> {
         let _span = tracing::debug_span!("compile", program = module.module().name).entered();
-        Executable::check_mesh(module, mesh)?;
-        let addressable = self.addressable_partitions(mesh)?;
+        let name = &module.module().name;
+        Executable::check_mesh(name, module.mesh(), mesh)?;
+        let options = self.options_for(mesh)?;
+        let text = module.stablehlo_text();
+        self.settings.write_down(name, &text)?;
+        let source = Source { name, code: text.as_bytes(), format: ProgramFormat::Mlir };
+        self.compile_for(&source, &options, Interface::of_module(module), mesh)
+    }
+
+    /// The same for a program that is an HLO proto.
+    ///
+    /// # Errors
+    /// When the mesh does not fit, or the compiler refuses the program.
+    pub fn compile_hlo(&self, program: &ShardedHlo, mesh: &Mesh) -> Result<Executable, RuntimeError> {
+        let name = &program.signature().name;
+        let _span = tracing::debug_span!("compile", program = name).entered();
+        Executable::check_mesh(name, program.mesh(), mesh)?;
         let options = CompileOptions {
+            use_shardy_partitioner: program.partitioner() == Partitioner::Shardy,
+            ..self.options_for(mesh)?
+        };
+        let source = Source { name, code: program.program().module(), format: ProgramFormat::Hlo };
+        self.compile_for(&source, &options, Interface::of_hlo(program), mesh)
+    }
+
+    /// One partition for each device of the mesh, in its order.
+    fn options_for(&self, mesh: &Mesh) -> Result<CompileOptions, RuntimeError> {
+        Ok(CompileOptions {
             num_partitions: mesh.shape().size(),
             device_assignment: self.device_order(mesh)?.into_iter().map(Device::id).collect(),
             ..self.settings.options()
-        };
-        let text = module.stablehlo_text();
-        let name = &module.module().name;
-        self.settings.write_down(name, &text)?;
-        let source = Source { name, code: text.as_bytes(), format: ProgramFormat::Mlir };
-        let (loaded, compilation) = self.compiler.compile(&source, &options)?;
-        Executable::new(loaded, compilation, module, mesh, addressable)
+        })
+    }
+
+    fn compile_for(
+        &self,
+        source: &Source<'_>,
+        options: &CompileOptions,
+        interface: Interface,
+        mesh: &Mesh,
+    ) -> Result<Executable, RuntimeError> {
+        let addressable = self.addressable_partitions(mesh)?;
+        let (loaded, compilation) = self.compiler.compile(source, options)?;
+        Executable::new(loaded, compilation, interface, mesh, addressable)
     }
 
     /// Compiles a program of another framework, for the devices that the options name. What it takes and gives is what

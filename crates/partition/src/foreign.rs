@@ -1,0 +1,567 @@
+//! Plans for programs from elsewhere: from what a program takes and gives, a mesh and rules.
+//!
+//! A program that was not written here says little of what its arguments are. For each, these questions are answered,
+//! and the plan keeps who answered them:
+//!
+//! *What is it?* What a rule says; else what is seen:
+//!
+//! - A donated array of floats is a *parameter*: a train step takes parameters and gives them back in place.
+//! - It is optimizer *state* if no output besides what is given back so depends on it: no loss needs a moment. Its
+//!   parameter has its shape, and the same last part of the name where names tell.
+//! - Where there are parameters, an array that is not donated is a *batch* if its dim 0 is that of all such arrays (or
+//!   of those that a rule calls a batch) and divides over the data axes. Scalars and keys of random numbers, unsigned
+//!   and of at most four elements, have no say.
+//!
+//! *Where does it lie?* Where a rule says; else where the program itself says; else by what it is: a parameter is split
+//! on one dim over the axis for that, a state as its parameter, a batch on dim 0 over all axes but `tensor`, anything
+//! else is whole. Outputs lie as the arguments whose memory they take over, others are whole.
+//!
+//! A rule never overrules the program: where they differ, that is an error which names both.
+
+mod guess;
+mod outputs;
+mod stated;
+mod table;
+mod uses;
+
+use shardwright_hlo::{ArgumentKind, Signature};
+use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, PartitionSpec, ShardingError};
+use shardwright_tensor::TensorType;
+use thiserror::Error;
+
+pub use self::stated::{MeshChoiceError, choose_mesh};
+pub use self::table::PlanTable;
+pub(crate) use self::table::kind_word;
+pub use self::uses::needed_by_results;
+
+use crate::plan::split_dim;
+use crate::rules::{KindWord, Placement, Says, Target, Which};
+use crate::{
+    Decision, DimRule, KindSource, Lint, LintCode, PlanError, PlannedArgument, ShardRules, ShardingPlan,
+    Strategy,
+};
+
+/// How a program from elsewhere is planned, besides its rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleOptions {
+    /// The axis that parameters are split over. Without one it is `fsdp` if the mesh has that, or the only axis of the
+    /// mesh; if there is neither, only rules split parameters.
+    pub axis: Option<String>,
+    /// Which dim of a parameter is split.
+    pub dim_rule: DimRule,
+    /// For each argument, whether an output that takes over no argument's memory depends on it:
+    /// [`needed_by_results`]. Without it no state is told from a parameter.
+    pub needed: Option<Vec<bool>>,
+}
+
+/// Why rules and a program do not go together: every reason that there is.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{}", in_lines(problems))]
+pub struct RuleErrors {
+    problems: Vec<RuleProblem>,
+}
+
+/// One reason why rules and a program do not go together.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum RuleProblem {
+    /// The axis that parameters shall be split over is not the mesh's.
+    #[error("the mesh ({mesh}) has no axis {axis} to split parameters over")]
+    NoAxis {
+        /// The axis.
+        axis: String,
+        /// The mesh.
+        mesh: AbstractMesh,
+    },
+    /// A rule whose pattern nothing fits.
+    #[error("rule {rule} matches {what}{}", did_you_mean(nearest))]
+    NoMatch {
+        /// The rule.
+        rule: String,
+        /// `none of the 12 arguments`.
+        what: String,
+        /// Names that are like the pattern.
+        nearest: Vec<String>,
+    },
+    /// A rule that does not fit the mesh.
+    #[error("rule {rule}: {source}")]
+    Axes {
+        /// The rule.
+        rule: String,
+        /// What is wrong.
+        source: ShardingError,
+    },
+    /// A placement that does not fit the array.
+    #[error("{what} {name}: {by}: {source}")]
+    Sharding {
+        /// `argument` or `output`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Who says so: the rule or the program.
+        by: String,
+        /// What is wrong.
+        source: ShardingError,
+    },
+    /// A rule that says otherwise than the program.
+    #[error(
+        "{what} {name}: rule {rule} says {by_rule}, and the program itself says {stated}; drop the rule, or export the \
+         program without that sharding"
+    )]
+    Stated {
+        /// `argument` or `output`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The rule.
+        rule: String,
+        /// What it comes to.
+        by_rule: PartitionSpec,
+        /// What the program says.
+        stated: PartitionSpec,
+    },
+    /// A sharding of the program that does not fit the mesh, or is none that plans are made of.
+    #[error("{what} {name}: the program says that it is sharded {stated}, which is of no use here: {reason}")]
+    Unusable {
+        /// `argument` or `output`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// What the program says.
+        stated: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An output that shall lie elsewhere than the argument whose memory it takes over.
+    #[error(
+        "output {output}: {by} says {found}, and it takes over the memory of {argument}, which lies {expected}; give \
+         both the same"
+    )]
+    Donor {
+        /// The output.
+        output: String,
+        /// Who says where it lies.
+        by: String,
+        /// Where it shall lie.
+        found: PartitionSpec,
+        /// The argument.
+        argument: String,
+        /// Where that lies.
+        expected: PartitionSpec,
+    },
+    /// An argument that shall be donated, and no output for it.
+    #[error(
+        "argument {argument}: it shall be donated, and no output of type {ty} is left to take its memory over"
+    )]
+    NoOutput {
+        /// The argument.
+        argument: String,
+        /// Its type.
+        ty: TensorType,
+    },
+    /// A state without a parameter of its shape.
+    #[error(
+        "argument {argument}: rule {rule} says that it is a state, and no parameter has its shape {ty}; say which are \
+         parameters, or where it lies"
+    )]
+    NoParameter {
+        /// The argument.
+        argument: String,
+        /// The rule.
+        rule: String,
+        /// The type of the argument.
+        ty: TensorType,
+    },
+    /// A plan that cannot be made for another reason.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+impl RuleErrors {
+    /// The reasons; at least one.
+    pub fn problems(&self) -> &[RuleProblem] {
+        &self.problems
+    }
+}
+
+/// One problem on the line itself, several on indented lines of their own; a rule can go wrong for every argument.
+fn in_lines(problems: &[RuleProblem]) -> String {
+    const SHOWN: usize = 20;
+    if let [only] = problems {
+        return only.to_string();
+    }
+    let mut text = format!("{} problems", problems.len());
+    problems.iter().take(SHOWN).for_each(|problem| text += &format!("\n  {problem}"));
+    if let Some(more @ 1..) = problems.len().checked_sub(SHOWN) {
+        text += &format!("\n  and {more} more");
+    }
+    text
+}
+
+fn did_you_mean(nearest: &[String]) -> String {
+    match nearest {
+        [] => String::new(),
+        names => format!("; nearest to it are {}", names.join(", ")),
+    }
+}
+
+impl ShardingPlan {
+    /// Plans a program from elsewhere over a mesh, by rules.
+    ///
+    /// Rules about results of ops are for the program itself, and are left to [`ShardedModule`](crate::ShardedModule)
+    /// and to those who annotate protos.
+    ///
+    /// ```
+    /// use shardwright_hlo::{Binary, Module, Op};
+    /// use shardwright_mesh::AbstractMesh;
+    /// use shardwright_partition::{RuleOptions, ShardRules, ShardingPlan};
+    /// use shardwright_tensor::{DType, TensorType};
+    ///
+    /// let mut module = Module::new("step");
+    /// let w = module.add_argument("params['w']", TensorType::new(DType::F32, [64, 128])?);
+    /// let y = module.push(Op::Binary(Binary::Add), &[w, w])?;
+    /// module.add_donated_output("w", y[0], 0);
+    ///
+    /// let mesh = AbstractMesh::parse("fsdp=8")?;
+    /// let mut rules = ShardRules::default();
+    /// let signature = module.signature();
+    /// let plan = ShardingPlan::by_rules(&signature, &mesh, &rules, &RuleOptions::default())?;
+    /// assert_eq!(plan.arguments()[0].sharding.spec().to_string(), "(-, fsdp)");
+    ///
+    /// rules.push("params.*=(fsdp)")?;
+    /// let plan = ShardingPlan::by_rules(&signature, &mesh, &rules, &RuleOptions::default())?;
+    /// assert_eq!(plan.arguments()[0].sharding.spec().to_string(), "(fsdp, -)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When rules match nothing, fit neither the mesh nor what they match, or contradict what the program says.
+    pub fn by_rules(
+        signature: &Signature,
+        mesh: &AbstractMesh,
+        rules: &ShardRules,
+        options: &RuleOptions,
+    ) -> Result<ShardingPlan, RuleErrors> {
+        let mut planner = Planner::new(signature, mesh, rules, options);
+        let donors = planner.donors();
+        let kinds = planner.kinds(&donors);
+        let arguments = planner.arguments(&kinds, &donors);
+        let outputs = planner.outputs(&arguments, &donors);
+        planner.look_for_idle_rules();
+        if !planner.problems.is_empty() {
+            return Err(RuleErrors { problems: planner.problems });
+        }
+        let whole = "without a problem, each array has its place";
+        Ok(ShardingPlan {
+            mesh: mesh.clone(),
+            axis: planner.axis,
+            strategy: Strategy::FullShard,
+            arguments: arguments.into_iter().map(|argument| argument.expect(whole)).collect(),
+            outputs: outputs.into_iter().map(|output| output.expect(whole)).collect(),
+            notes: planner.notes,
+        })
+    }
+}
+
+/// The axis that parameters are split over where nothing else is said.
+fn default_axis(mesh: &AbstractMesh) -> Option<AxisName> {
+    let mut names = mesh.axis_names();
+    match (mesh.axis_size("fsdp"), names.len()) {
+        (Some(_), _) => Some("fsdp".into()),
+        (None, 1) => names.next().cloned(),
+        (None, _) => None,
+    }
+}
+
+/// A plan in the making.
+struct Planner<'a> {
+    signature: &'a Signature,
+    mesh: &'a AbstractMesh,
+    rules: &'a ShardRules,
+    options: &'a RuleOptions,
+    axis: Option<AxisName>,
+    problems: Vec<RuleProblem>,
+    notes: Vec<Lint>,
+    uses: Vec<RuleUse>,
+}
+
+/// What became of a rule.
+#[derive(Clone, Copy, Default)]
+struct RuleUse {
+    has_matched: bool,
+    has_decided: bool,
+    /// It does not fit the mesh, which was said.
+    is_broken: bool,
+}
+
+/// Where something lies and why, once that is known.
+type Place = (NamedSharding, Decision);
+
+impl<'a> Planner<'a> {
+    fn new(
+        signature: &'a Signature,
+        mesh: &'a AbstractMesh,
+        rules: &'a ShardRules,
+        options: &'a RuleOptions,
+    ) -> Planner<'a> {
+        let axis = match &options.axis {
+            Some(axis) => mesh.axis_size(axis).map(|_| AxisName::from(axis.as_str())),
+            None => default_axis(mesh),
+        };
+        let mut problems = Vec::new();
+        if let (Some(axis), None) = (&options.axis, &axis) {
+            problems.push(RuleProblem::NoAxis { axis: axis.clone(), mesh: mesh.clone() });
+        }
+        let mut uses = Vec::with_capacity(rules.rules.len());
+        for rule in &rules.rules {
+            let source = match &rule.says {
+                Says::Lies(placement) => NamedSharding::new(mesh, placement.axes_spec()).err(),
+                Says::Is(_) => None,
+            };
+            uses.push(RuleUse { is_broken: source.is_some(), ..RuleUse::default() });
+            problems.extend(source.map(|source| RuleProblem::Axes { rule: rule.text.clone(), source }));
+        }
+        Planner { signature, mesh, rules, options, axis, problems, notes: Vec::new(), uses }
+    }
+
+    /// The last rule that matches an argument and says where it lies.
+    fn placement_of(&mut self, index: usize, kind: Option<ArgumentKind>) -> Option<(usize, &'a Placement)> {
+        let argument = &self.signature.arguments[index];
+        let mut found = None;
+        for (number, rule) in self.rules.rules.iter().enumerate() {
+            let Says::Lies(placement) = &rule.says else { continue };
+            let fits = rule.pattern.target == Target::Argument
+                && match (&rule.pattern.which, kind) {
+                    (Which::Kind(word), Some(kind)) => word.is(kind),
+                    _ => rule.pattern.matches(index, &argument.name, &argument.ty),
+                };
+            if fits {
+                self.uses[number].has_matched = true;
+                found = Some((number, placement));
+            }
+        }
+        found
+    }
+
+    /// Where each argument lies; states last, since they follow.
+    fn arguments(
+        &mut self,
+        kinds: &[(ArgumentKind, KindSource)],
+        donors: &[Option<usize>],
+    ) -> Vec<Option<PlannedArgument>> {
+        let mut places: Vec<Option<Place>> = vec![None; kinds.len()];
+        let is_state = |index: &usize| matches!(kinds[*index].0, ArgumentKind::State { .. });
+        let (states, others): (Vec<usize>, Vec<usize>) = (0..kinds.len()).partition(is_state);
+        let mut output_of = vec![None; kinds.len()];
+        for (output, donor) in donors.iter().enumerate() {
+            donor.into_iter().for_each(|index| output_of[*index] = Some(output));
+        }
+        for index in others.into_iter().chain(states) {
+            let stated = self.stated_of_argument(index, output_of[index]);
+            let rule = self.placement_of(index, Some(kinds[index].0));
+            let argument = &self.signature.arguments[index];
+            places[index] = match (rule, stated) {
+                (Some(rule), stated) => self.by_rule("argument", &argument.name, &argument.ty, rule, stated),
+                (None, Some(stated)) => Some((stated, Decision::Stated)),
+                (None, None) => self.by_kind(index, kinds[index].0, &places, output_of[index].is_some()),
+            };
+        }
+        let planned = |(index, place): (usize, Option<Place>)| {
+            let (sharding, decision) = place?;
+            let argument = &self.signature.arguments[index];
+            let (mesh, spec) = (self.mesh, sharding.spec().clone());
+            PlannedArgument::new(&argument.name, &argument.ty, kinds[index].clone(), mesh, spec, decision)
+                .map_err(|error| self.problems.push(error.into()))
+                .ok()
+        };
+        places.into_iter().enumerate().map(planned).collect()
+    }
+
+    /// What a rule comes to for one array, unless it does not fit or the program says otherwise.
+    fn by_rule(
+        &mut self,
+        what: &'static str,
+        name: &str,
+        ty: &TensorType,
+        (number, placement): (usize, &Placement),
+        stated: Option<NamedSharding>,
+    ) -> Option<Place> {
+        self.uses[number].has_decided = true;
+        if self.uses[number].is_broken {
+            return None;
+        }
+        let rule = &self.rules.rules[number].text;
+        match placement.sharding(ty, self.mesh, self.options.dim_rule) {
+            Ok(sharding) => match stated {
+                Some(stated) if stated != sharding => {
+                    self.problems.push(RuleProblem::Stated {
+                        what,
+                        name: name.to_owned(),
+                        rule: rule.clone(),
+                        by_rule: sharding.spec().clone(),
+                        stated: stated.spec().clone(),
+                    });
+                    None
+                }
+                _ => {
+                    self.note_of_list(name, ty, rule, placement);
+                    Some((sharding, Decision::Rule(rule.clone())))
+                }
+            },
+            Err(source) => {
+                let (name, by) = (name.to_owned(), format!("rule {rule}"));
+                self.problems.push(RuleProblem::Sharding { what, name, by, source });
+                None
+            }
+        }
+    }
+
+    /// Where an argument lies that neither a rule nor the program places.
+    fn by_kind(
+        &mut self,
+        index: usize,
+        kind: ArgumentKind,
+        places: &[Option<Place>],
+        is_donated: bool,
+    ) -> Option<Place> {
+        let argument = &self.signature.arguments[index];
+        let ty = &argument.ty;
+        let whole = || (NamedSharding::replicated(self.mesh, ty.rank()), Decision::Whole);
+        match kind {
+            ArgumentKind::State { parameter } => {
+                let (sharding, _) = places[parameter].as_ref()?;
+                Some((sharding.clone(), Decision::Follows(parameter)))
+            }
+            ArgumentKind::Batch => {
+                let spec = crate::plan::batch_spec_of(self.mesh, &argument.name, ty);
+                let spec = spec.map_err(|error| self.problems.push(error.into())).ok()?;
+                let sharding =
+                    NamedSharding::new(self.mesh, spec).expect("each axis of the mesh is named once");
+                Some((sharding, Decision::Batch))
+            }
+            // What is given back in place is kept between steps, as factored moments of an optimizer are.
+            ArgumentKind::Other if !(is_donated && ty.dtype.is_float()) => Some(whole()),
+            ArgumentKind::Parameter | ArgumentKind::Other => {
+                let Some(axis) = &self.axis else { return Some(whole()) };
+                let sharding = Placement::Auto(axis.clone()).sharding(ty, self.mesh, self.options.dim_rule);
+                Some((sharding.expect("the axis is the mesh's"), Decision::Fsdp))
+            }
+        }
+    }
+
+    /// `(a, b)` on a matrix could have been meant for its two dims.
+    fn note_of_list(&mut self, name: &str, ty: &TensorType, rule: &str, placement: &Placement) {
+        let Placement::Dim0(axes) = placement else { return };
+        if axes.len() < 2 || axes.len() != ty.rank() {
+            return;
+        }
+        let axes: Vec<&str> = axes.iter().map(AxisName::as_str).collect();
+        let (all, each) = (axes.join(" and "), axes.join(", "));
+        self.notes.push(Lint::note(
+            LintCode::ListOfAxes,
+            name,
+            format!("rule {rule} splits dim 0 of {ty} over {all}, and no other dim"),
+            format!("[{each}] is one axis for each dim"),
+        ));
+    }
+
+    /// Rules that match nothing are errors; those that later rules leave nothing to are worth a warning.
+    fn look_for_idle_rules(&mut self) {
+        for (rule, use_) in self.rules.rules.iter().zip(&self.uses) {
+            if rule.pattern.target == Target::Op || use_.is_broken {
+                continue;
+            }
+            if !use_.has_matched {
+                let outputs = rule.pattern.target == Target::Output;
+                let problem = self.no_match(&rule.text, &rule.pattern.text, outputs);
+                self.problems.push(problem);
+            } else if !use_.has_decided {
+                self.notes.push(Lint::warning(
+                    LintCode::RuleOverruled,
+                    "",
+                    format!("rule {} decides nothing: later rules match all that it matches", rule.text),
+                    "drop it, or write it after them".to_owned(),
+                ));
+            }
+        }
+    }
+
+    fn no_match(&self, rule: &str, pattern: &str, outputs: bool) -> RuleProblem {
+        let names: Vec<&str> = match outputs {
+            true => self.signature.outputs.iter().map(|o| o.name.as_str()).collect(),
+            false => self.signature.arguments.iter().map(|a| a.name.as_str()).collect(),
+        };
+        let noun = if outputs { "outputs" } else { "arguments" };
+        let what = format!("none of the {} {noun}", names.len());
+        RuleProblem::NoMatch { rule: rule.to_owned(), what, nearest: nearest(pattern, &names) }
+    }
+}
+
+/// Up to three names that are most like a pattern.
+fn nearest(pattern: &str, names: &[&str]) -> Vec<String> {
+    const SHOWN: usize = 3;
+    // To compare takes time by the product of the lengths, and programs may have any number of names.
+    const COMPARED: usize = 10_000;
+    const LONGEST: usize = 200;
+    let pattern: String = pattern.chars().filter(|c| *c != '*').take(LONGEST).collect();
+    let likeness = |name: &&str| strsim::jaro_winkler(&pattern, name);
+    let compared = names.iter().copied().filter(|name| name.len() <= LONGEST).take(COMPARED);
+    let mut scored: Vec<(f64, &str)> = compared.map(|name| (likeness(&name), name)).collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.into_iter().take(SHOWN).map(|(_, name)| name.to_owned()).collect()
+}
+
+impl Placement {
+    /// A spec with the same axes, of whatever rank: whether they are the mesh's can be told without an array.
+    fn axes_spec(&self) -> PartitionSpec {
+        match self {
+            Placement::Replicated => PartitionSpec::replicated(0),
+            Placement::Auto(axis) => PartitionSpec::split(1, 0, axis.clone()),
+            Placement::Dim0(axes) => PartitionSpec::new([axes.clone()]),
+            Placement::Spec(spec) => spec.clone(),
+        }
+    }
+
+    /// Where an array of this type lies.
+    fn sharding(
+        &self,
+        ty: &TensorType,
+        mesh: &AbstractMesh,
+        dim_rule: DimRule,
+    ) -> Result<NamedSharding, ShardingError> {
+        let axes = self.axes_spec();
+        let spec = match self {
+            Placement::Replicated => PartitionSpec::replicated(ty.rank()),
+            Placement::Auto(axis) => {
+                let devices = NamedSharding::new(mesh, axes)?.shards_per_dim()[0];
+                match split_dim(ty.dims(), devices, dim_rule) {
+                    Some(dim) => PartitionSpec::split(ty.rank(), dim, axis.clone()),
+                    None => PartitionSpec::replicated(ty.rank()),
+                }
+            }
+            Placement::Dim0(_) if ty.rank() > 1 => {
+                let rest = std::iter::repeat_n(Default::default(), ty.rank() - 1);
+                PartitionSpec::new(axes.dims().iter().cloned().chain(rest))
+            }
+            Placement::Dim0(_) | Placement::Spec(_) => axes,
+        };
+        let sharding = NamedSharding::new(mesh, spec)?;
+        sharding.check_rank(ty.dims())?;
+        Ok(sharding)
+    }
+}
+
+impl KindWord {
+    /// Whether this is the word for a kind.
+    fn is(self, kind: ArgumentKind) -> bool {
+        match kind {
+            ArgumentKind::Parameter => self == KindWord::Parameter,
+            ArgumentKind::State { .. } => self == KindWord::State,
+            ArgumentKind::Batch => self == KindWord::Batch,
+            ArgumentKind::Other => self == KindWord::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

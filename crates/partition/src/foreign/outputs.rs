@@ -1,0 +1,123 @@
+//! Outputs: whose memory they take over, and where they lie.
+
+use shardwright_mesh::NamedSharding;
+
+use super::{Place, Planner, RuleProblem};
+use crate::plan::PlannedOutput;
+use crate::rules::{Placement, Says, Target};
+use crate::{Decision, PlannedArgument};
+
+impl<'a> Planner<'a> {
+    /// For each output the argument whose memory it takes over, as the program says and as donations say.
+    pub(super) fn donors(&mut self) -> Vec<Option<usize>> {
+        let (arguments, outputs) = (&self.signature.arguments, &self.signature.outputs);
+        let mut donors: Vec<Option<usize>> = outputs.iter().map(|o| o.donor).collect();
+        let mut is_donated = vec![false; arguments.len()];
+        donors.iter().flatten().for_each(|&index| is_donated[index] = true);
+        for pattern in &self.rules.donated {
+            let mut has_matched = false;
+            for (index, argument) in arguments.iter().enumerate() {
+                if !pattern.matches(index, &argument.name, &argument.ty) {
+                    continue;
+                }
+                has_matched = true;
+                if std::mem::replace(&mut is_donated[index], true) {
+                    continue;
+                }
+                let free = (0..outputs.len()).find(|&o| donors[o].is_none() && outputs[o].ty == argument.ty);
+                match free {
+                    Some(output) => donors[output] = Some(index),
+                    None => {
+                        let (argument, ty) = (argument.name.clone(), argument.ty.clone());
+                        self.problems.push(RuleProblem::NoOutput { argument, ty });
+                    }
+                }
+            }
+            if !has_matched {
+                let problem = self.no_match(&format!("--donate {}", pattern.text), &pattern.text, false);
+                self.problems.push(problem);
+            }
+        }
+        donors
+    }
+
+    /// Where each output lies.
+    pub(super) fn outputs(
+        &mut self,
+        arguments: &[Option<PlannedArgument>],
+        donors: &[Option<usize>],
+    ) -> Vec<Option<PlannedOutput>> {
+        let signature = self.signature;
+        let mut outputs = Vec::with_capacity(signature.outputs.len());
+        for (index, output) in signature.outputs.iter().enumerate() {
+            let stated = self.stated_of_output(index);
+            let said = match self.output_placement(index) {
+                Some(rule) => match self.by_rule("output", &output.name, &output.ty, rule, stated) {
+                    None => {
+                        outputs.push(None);
+                        continue;
+                    }
+                    said => said,
+                },
+                None => stated.map(|stated| (stated, Decision::Stated)),
+            };
+            let place = match donors[index] {
+                Some(donor) => self.beside_donor(index, donor, arguments[donor].as_ref(), said),
+                None => Some(said.unwrap_or_else(|| {
+                    (NamedSharding::replicated(self.mesh, output.ty.rank()), Decision::Whole)
+                })),
+            };
+            outputs.push(place.map(|(sharding, decision)| PlannedOutput {
+                name: output.name.clone(),
+                ty: output.ty.clone(),
+                donor: donors[index],
+                sharding,
+                decision,
+            }));
+        }
+        outputs
+    }
+
+    fn output_placement(&mut self, index: usize) -> Option<(usize, &'a Placement)> {
+        let output = &self.signature.outputs[index];
+        let mut found = None;
+        for (number, rule) in self.rules.rules.iter().enumerate() {
+            let Says::Lies(placement) = &rule.says else { continue };
+            if rule.pattern.target == Target::Output && rule.pattern.matches(index, &output.name, &output.ty)
+            {
+                self.uses[number].has_matched = true;
+                found = Some((number, placement));
+            }
+        }
+        found
+    }
+
+    /// Where an output lies that takes over an argument's memory: there, whatever else is said of it.
+    fn beside_donor(
+        &mut self,
+        index: usize,
+        donor: usize,
+        argument: Option<&PlannedArgument>,
+        said: Option<Place>,
+    ) -> Option<Place> {
+        let argument = argument?;
+        match said {
+            Some((sharding, decision)) if sharding != argument.sharding => {
+                let by = match decision {
+                    Decision::Rule(rule) => format!("rule {rule}"),
+                    _ => "the program itself".to_owned(),
+                };
+                self.problems.push(RuleProblem::Donor {
+                    output: self.signature.outputs[index].name.clone(),
+                    by,
+                    found: sharding.spec().clone(),
+                    argument: argument.name.clone(),
+                    expected: argument.sharding.spec().clone(),
+                });
+                None
+            }
+            Some(place) => Some(place),
+            None => Some((argument.sharding.clone(), Decision::Follows(donor))),
+        }
+    }
+}
