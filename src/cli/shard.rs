@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &ShardArgs, verbosity: Verbosity) -> Result<(), Fai
         Some(_) if to_stdout => write_to_stdout(&bytes(&sharded)),
         Some(path) => {
             let path = Path::new(path);
-            write_bytes_atomic(path, bytes(&sharded)).map_err(|error| Failure::new(Cause::Run, error))?;
+            write_bytes_atomic(path, &bytes(&sharded)).map_err(|error| Failure::new(Cause::Run, error))?;
             if verbosity > Verbosity::Quiet {
                 console::note(format!("written to {}", path.display()));
             }
