@@ -14,8 +14,8 @@ use super::super::failure::{Cause, Failure};
 #[command(next_help_heading = "Inputs")]
 pub(in super::super) struct InputArgs {
     /// A file with inputs: .npy, .npz, .safetensors, or a folder of .npy files; may be given again
-    #[arg(long, value_name = "FILE")]
-    input: Vec<PathBuf>,
+    #[arg(id = "inputs", long = "input", value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Draw the inputs that are in no file from this seed [default: 0 without --input]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -38,9 +38,9 @@ impl InputArgs {
     pub(super) fn open(&self) -> Result<Inputs, Failure> {
         let range = |text: &String| Range::parse(text).map_err(|why| Failure::input(format!("--range: {why}")));
         let ranges = self.range.iter().map(range).collect::<Result<_, _>>()?;
-        let stored = StoredArrays::open(&self.input)
+        let stored = StoredArrays::open(&self.files)
             .map_err(|error| Failure::new(Cause::Input, error.context("--input")))?;
-        let may_draw = self.seed.is_some() || self.input.is_empty();
+        let may_draw = self.seed.is_some() || self.files.is_empty();
         Ok(Inputs { stored, draw: Draw { seed: self.seed.unwrap_or(0), ranges }, may_draw })
     }
 }

@@ -196,7 +196,7 @@ fn report<'a>(
     let output = |(index, (name, array)): (usize, &'a (String, HostArray))| OutputReport {
         name,
         ty: array.ty().to_string(),
-        sharding: executable.outputs()[index].sharding.to_string(),
+        sharding: executable.outputs()[index].sharding.spec().to_string(),
         summary: Summary::of(array),
         difference: expected.map(|expected| compare(array, &expected[index], settings.tolerance)),
     };
