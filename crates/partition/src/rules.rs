@@ -292,6 +292,7 @@ mod tests {
             "#]],
         );
         let error = ShardRules::default().donate("out:loss").unwrap_err();
-        expect!["rule out:loss: arguments go by name, index and type where they are donated"].assert_eq(&error.to_string());
+        expect!["rule out:loss: arguments go by name, index and type where they are donated"]
+            .assert_eq(&error.to_string());
     }
 }

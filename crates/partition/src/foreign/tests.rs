@@ -96,7 +96,12 @@ fn check(signature: &Signature, mesh: &str, rules: &[&str], options: &RuleOption
 
 #[test]
 fn a_train_step_needs_no_rules() {
-    check(&step(), "fsdp=8", &[], &needed(), expect![[r#"
+    check(
+        &step(),
+        "fsdp=8",
+        &[],
+        &needed(),
+        expect![[r#"
                 name         type         kind        spec       bytes/device  decided by
         #0      params['b']  f32[16]      parameter?  (fsdp)                8  fsdp over fsdp
         #1      params['w']  f32[32,128]  parameter?  (-, fsdp)          2048  fsdp over fsdp
@@ -113,12 +118,18 @@ fn a_train_step_needs_no_rules() {
         out:#4  t            f32[]        in place    ()                    4  as count
         out:#5  loss         f32[]        output      ()                    4  default
         mesh fsdp=8: arguments 35020 bytes, 4388 on each device
-        ? is what it looks like; a rule such as NAME=batch says what it is"#]]);
+        ? is what it looks like; a rule such as NAME=batch says what it is"#]],
+    );
 }
 
 #[test]
 fn without_knowing_what_a_loss_needs_moments_are_parameters() {
-    check(&step(), "data=2, fsdp=4, tensor=2", &[], &RuleOptions::default(), expect![[r#"
+    check(
+        &step(),
+        "data=2, fsdp=4, tensor=2",
+        &[],
+        &RuleOptions::default(),
+        expect![[r#"
                 name         type         kind        spec              bytes/device  decided by
         #0      params['b']  f32[16]      parameter?  (fsdp)                      16  fsdp over fsdp
         #1      params['w']  f32[32,128]  parameter?  (-, fsdp)                 4096  fsdp over fsdp
@@ -136,7 +147,8 @@ fn without_knowing_what_a_loss_needs_moments_are_parameters() {
         out:#5  loss         f32[]        output      ()                           4  default
         mesh data=2, fsdp=4, tensor=2: arguments 35020 bytes, 8500 on each device
         ? is what it looks like; a rule such as NAME=batch says what it is
-        warning: no argument is split over axis tensor: 2 groups of devices compute the same; split a batch or parameters over tensor, or leave it out of the mesh [unused-axis]"#]]);
+        warning: no argument is split over axis tensor: 2 groups of devices compute the same; split a batch or parameters over tensor, or leave it out of the mesh [unused-axis]"#]],
+    );
 }
 
 #[test]
@@ -189,7 +201,12 @@ fn rules_that_do_nothing_are_told() {
               rule parms.*=fsdp matches none of the 8 arguments; nearest to it are params['b'], params['w'], mu['b']
               rule out:los=replicated matches none of the 6 outputs; nearest to it are t, loss, b"#]],
     );
-    check(&step(), "fsdp=8", &["params.w=(fsdp, -)", "params.*=fsdp"], &needed(), expect![[r#"
+    check(
+        &step(),
+        "fsdp=8",
+        &["params.w=(fsdp, -)", "params.*=fsdp"],
+        &needed(),
+        expect![[r#"
                 name         type         kind        spec       bytes/device  decided by
         #0      params['b']  f32[16]      parameter?  (fsdp)                8  rule params.*=fsdp
         #1      params['w']  f32[32,128]  parameter?  (-, fsdp)          2048  rule params.*=fsdp
@@ -207,20 +224,27 @@ fn rules_that_do_nothing_are_told() {
         out:#5  loss         f32[]        output      ()                    4  default
         mesh fsdp=8: arguments 35020 bytes, 4388 on each device
         ? is what it looks like; a rule such as NAME=batch says what it is
-        warning: rule params.w=(fsdp, -) decides nothing: later rules match all that it matches; drop it, or write it after them [rule-overruled]"#]]);
+        warning: rule params.w=(fsdp, -) decides nothing: later rules match all that it matches; drop it, or write it after them [rule-overruled]"#]],
+    );
 }
 
 #[test]
 fn inference_is_not_guessed_at() {
     let decode = signature(&["wq f32[64,64]", "wk f32[64,64]", "x f32[8,64]"], &["top f32[8,4]"]);
-    check(&decode, "fsdp=8", &[], &RuleOptions::default(), expect![[r#"
+    check(
+        &decode,
+        "fsdp=8",
+        &[],
+        &RuleOptions::default(),
+        expect![[r#"
                 name  type        kind    spec    bytes/device  decided by
         #0      wq    f32[64,64]  other   (-, -)         16384  default
         #1      wk    f32[64,64]  other   (-, -)         16384  default
         #2      x     f32[8,64]   other   (-, -)          2048  default
         out:#0  top   f32[8,4]    output  (-, -)           128  default
         mesh fsdp=8: arguments 34816 bytes, 34816 on each device
-        warning: no argument is split over axis fsdp: 8 groups of devices compute the same; split a batch or parameters over fsdp, or leave it out of the mesh [unused-axis]"#]]);
+        warning: no argument is split over axis fsdp: 8 groups of devices compute the same; split a batch or parameters over fsdp, or leave it out of the mesh [unused-axis]"#]],
+    );
     check(
         &decode,
         "fsdp=8",
@@ -243,7 +267,12 @@ fn a_batch_that_is_unclear_is_none() {
         &["w f32[64,64]", "x f32[16,64]", "mask f32[64,64]", "y s32[16]"],
         &["w f32[64,64] <- 0", "loss f32[]"],
     );
-    check(&unclear, "fsdp=8", &[], &RuleOptions::default(), expect![[r#"
+    check(
+        &unclear,
+        "fsdp=8",
+        &[],
+        &RuleOptions::default(),
+        expect![[r#"
                 name  type        kind        spec       bytes/device  decided by
         #0      w     f32[64,64]  parameter?  (fsdp, -)          2048  fsdp over fsdp
         #1      x     f32[16,64]  other       (-, -)             4096  default
@@ -253,8 +282,14 @@ fn a_batch_that_is_unclear_is_none() {
         out:#1  loss  f32[]       output      ()                    4  default
         mesh fsdp=8: arguments 36928 bytes, 22592 on each device
         ? is what it looks like; a rule such as NAME=batch says what it is
-        warning: no argument was taken for a batch, whose dim 0 divides by 8, among x f32[16,64], mask f32[64,64], y s32[16]; say which is, as in --shard 'x=batch' [no-batch]"#]]);
-    check(&unclear, "fsdp=8", &["y=batch"], &RuleOptions::default(), expect![[r#"
+        warning: no argument was taken for a batch, whose dim 0 divides by 8, among x f32[16,64], mask f32[64,64], y s32[16]; say which is, as in --shard 'x=batch' [no-batch]"#]],
+    );
+    check(
+        &unclear,
+        "fsdp=8",
+        &["y=batch"],
+        &RuleOptions::default(),
+        expect![[r#"
                 name  type        kind        spec       bytes/device  decided by
         #0      w     f32[64,64]  parameter?  (fsdp, -)          2048  fsdp over fsdp
         #1      x     f32[16,64]  batch?      (fsdp, -)           512  dim 0 over the data axes
@@ -263,15 +298,35 @@ fn a_batch_that_is_unclear_is_none() {
         out:#0  w     f32[64,64]  in place    (fsdp, -)          2048  as w
         out:#1  loss  f32[]       output      ()                    4  default
         mesh fsdp=8: arguments 36928 bytes, 18952 on each device
-        ? is what it looks like; a rule such as NAME=batch says what it is"#]]);
-    check(&unclear, "fsdp=12", &["y=batch"], &RuleOptions::default(), expect!["error: y: a batch of 16 does not divide over 12 data shards (mesh fsdp=12)"]);
+        ? is what it looks like; a rule such as NAME=batch says what it is"#]],
+    );
+    check(
+        &unclear,
+        "fsdp=12",
+        &["y=batch"],
+        &RuleOptions::default(),
+        expect!["error: y: a batch of 16 does not divide over 12 data shards (mesh fsdp=12)"],
+    );
 }
 
 #[test]
 fn arguments_are_donated_in_order() {
     let step = signature(&["a f32[8]", "b f32[8]", "x s32[8]"], &["loss f32[]", "one f32[8]", "two f32[8]"]);
-    check(&step, "fsdp=8", &["--donate *"], &RuleOptions::default(), expect!["error: argument x: it shall be donated, and no output of type s32[8] is left to take its memory over"]);
-    check(&step, "fsdp=8", &["--donate #0..2"], &RuleOptions::default(), expect![[r#"
+    check(
+        &step,
+        "fsdp=8",
+        &["--donate *"],
+        &RuleOptions::default(),
+        expect![
+            "error: argument x: it shall be donated, and no output of type s32[8] is left to take its memory over"
+        ],
+    );
+    check(
+        &step,
+        "fsdp=8",
+        &["--donate #0..2"],
+        &RuleOptions::default(),
+        expect![[r#"
                 name  type    kind        spec    bytes/device  decided by
         #0      a     f32[8]  parameter?  (fsdp)             4  fsdp over fsdp
         #1      b     f32[8]  parameter?  (fsdp)             4  fsdp over fsdp
@@ -280,7 +335,8 @@ fn arguments_are_donated_in_order() {
         out:#1  one   f32[8]  in place    (fsdp)             4  as a
         out:#2  two   f32[8]  in place    (fsdp)             4  as b
         mesh fsdp=8: arguments 96 bytes, 12 on each device
-        ? is what it looks like; a rule such as NAME=batch says what it is"#]]);
+        ? is what it looks like; a rule such as NAME=batch says what it is"#]],
+    );
 }
 
 #[test]
@@ -294,7 +350,12 @@ fn what_the_program_states_is_honoured() {
         ],
         &["w f32[8,8] <- 0", r#"m f32[8,8] <- 1 @ [{}, {"y"}]"#, r#"out f32[8,8] @ [{"x"}, {}]"#],
     );
-    check(&stated, "x=2, y=4", &[], &RuleOptions::default(), expect![[r#"
+    check(
+        &stated,
+        "x=2, y=4",
+        &[],
+        &RuleOptions::default(),
+        expect![[r#"
                 name  type      kind        spec        bytes/device  decided by
         #0      w     f32[8,8]  parameter?  (y, -)                64  stated by the program
         #1      m     f32[8,8]  parameter?  (-, y)                64  stated by the program
@@ -304,7 +365,8 @@ fn what_the_program_states_is_honoured() {
         out:#1  m     f32[8,8]  in place    (-, y)                64  stated by the program
         out:#2  out   f32[8,8]  output      (x, -)               128  stated by the program
         mesh x=2, y=4: arguments 1024 bytes, 288 on each device
-        ? is what it looks like; a rule such as NAME=batch says what it is"#]]);
+        ? is what it looks like; a rule such as NAME=batch says what it is"#]],
+    );
     check(
         &stated,
         "x=2, y=4",
@@ -317,10 +379,16 @@ fn what_the_program_states_is_honoured() {
               output out: rule out:out=replicated says (-, -), and the program itself says (x, -); drop the rule, or export the program without that sharding"#]],
     );
     let odd = signature(&[r#"w f32[8,8] @ [{"y":(1)2}, {}]"#, r#"x f32[8] @ [{"y"}, {}]"#], &[]);
-    check(&odd, "x=2, y=4", &[], &RuleOptions::default(), expect![[r#"
+    check(
+        &odd,
+        "x=2, y=4",
+        &[],
+        &RuleOptions::default(),
+        expect![[r#"
         error: 2 problems
           argument w: the program says that it is sharded <@mesh, [{"y":(1)2}, {}]>, which is of no use here: not representable: dim 0 is split over sub-axis "y":(1)2, and a named sharding splits over whole axes
-          argument x: the program says that it is sharded <@mesh, [{"y"}, {}]>, which is of no use here: spec (y, -) is for rank 2, but shape [8] has rank 1; a spec has one entry per dim, - where it is not split"#]]);
+          argument x: the program says that it is sharded <@mesh, [{"y"}, {}]>, which is of no use here: spec (y, -) is for rank 2, but shape [8] has rank 1; a spec has one entry per dim, - where it is not split"#]],
+    );
 }
 
 #[test]
@@ -341,22 +409,34 @@ fn shardings_that_do_not_fit_name_everything() {
               argument s: rule s=(data): spec (data) is for rank 1, but shape [] has rank 0; a spec has one entry per dim, - where it is not split"#]],
     );
     let four = RuleOptions { axis: Some("model".into()), ..RuleOptions::default() };
-    check(&step, "data=2, fsdp=4", &["w=(-, -, -, fsdp)"], &four, expect![[r#"
+    check(
+        &step,
+        "data=2, fsdp=4",
+        &["w=(-, -, -, fsdp)"],
+        &four,
+        expect![[r#"
         error: 2 problems
           the mesh (data=2, fsdp=4) has no axis model to split parameters over
-          argument w: rule w=(-, -, -, fsdp): spec (-, -, -, fsdp) is for rank 4, but shape [256, 20, 1000] has rank 3; a spec has one entry per dim, - where it is not split"#]]);
+          argument w: rule w=(-, -, -, fsdp): spec (-, -, -, fsdp) is for rank 4, but shape [256, 20, 1000] has rank 3; a spec has one entry per dim, - where it is not split"#]],
+    );
 }
 
 #[test]
 fn uneven_dims_cost_padding() {
     let step = signature(&["w f32[5]"], &["y f32[5]"]);
-    check(&step, "fsdp=4", &["w=fsdp", "out:y=fsdp"], &RuleOptions::default(), expect![[r#"
+    check(
+        &step,
+        "fsdp=4",
+        &["w=fsdp", "out:y=fsdp"],
+        &RuleOptions::default(),
+        expect![[r#"
                 name  type    kind        spec    bytes/device  decided by
         #0      w     f32[5]  parameter?  (fsdp)             8  rule w=fsdp
         out:#0  y     f32[5]  output      (fsdp)             8  rule out:y=fsdp
         mesh fsdp=4: arguments 20 bytes, 8 on each device
         ? is what it looks like; a rule such as NAME=batch says what it is
-        warning: w: f32[5] (fsdp): dim 0 of 5 does not divide into 4 shards; padding costs 12 B (60.0 %); sizes of 4 and 8 would do, or another dim [padding]"#]]);
+        warning: w: f32[5] (fsdp): dim 0 of 5 does not divide into 4 shards; padding costs 12 B (60.0 %); sizes of 4 and 8 would do, or another dim [padding]"#]],
+    );
 }
 
 #[test]
