@@ -1,4 +1,4 @@
-//! The `shardwright` command: train, and look at devices and plugins.
+//! The `shardwright` command: train, shard programs of any framework, and look at devices and plugins.
 //!
 //! # Exit codes
 //!

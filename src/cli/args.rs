@@ -14,8 +14,10 @@ use super::compiler::CompilerArgs;
 use super::console::Verbosity;
 use super::failure::Failure;
 use super::names::{explain_unknown, nearest};
+use super::program::RULES_HELP;
 use super::record::RecordArgs;
 use super::settings::{self, Given, Layer, Origin, SPECS, Written};
+use super::shard::{self, ShardArgs};
 use super::value::Arity;
 
 /// Virtual devices of a CPU plugin where nobody says how many.
@@ -153,6 +155,10 @@ pub(super) enum Command {
     #[command(before_help = TRAIN_ABOUT, help_template = TEMPLATE)]
     #[command(after_help = format!("{TRAIN_EXAMPLES}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
     Train(TrainArgs),
+    /// Write on a program of any framework where its arrays lie
+    #[command(before_help = shard::ABOUT, help_template = TEMPLATE)]
+    #[command(after_help = format!("{RULES_HELP}\n\n{}\n\n{EXIT_CODES}", shard::EXAMPLES))]
+    Shard(ShardArgs),
     /// List the devices of the plugin
     Devices,
     /// Tell what a run would work with here, and what stands in its way
@@ -364,7 +370,7 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
         ErrorKind::UnknownArgument => Err(unknown_argument(&argument)),
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand);
-            let known = ["train", "devices", "doctor", "plugins", "list", "fetch", "verify"];
+            let known = ["train", "shard", "devices", "doctor", "plugins", "list", "fetch", "verify"];
             let nearest = nearest(&given, &known).map(|name| format!("; did you mean {name}?"));
             let failure =
                 Failure::input(format!("command {given} is unknown{}", nearest.unwrap_or_default()));

@@ -23,11 +23,13 @@ mod interrupt;
 mod metrics;
 mod names;
 mod plugins;
+mod program;
 mod quiet;
 mod record;
 mod report;
 mod run_file;
 mod settings;
+mod shard;
 mod trace;
 mod train;
 mod value;
@@ -58,6 +60,7 @@ pub(crate) fn main() -> ExitCode {
     console::init(&cli.global, trace.as_ref());
     let result = match &cli.command {
         Command::Train(arguments) => train::run(&cli.global, arguments, &compiler),
+        Command::Shard(arguments) => shard::run(arguments, cli.global.verbosity()),
         Command::Devices => devices::run(&cli.global),
         Command::Doctor(arguments) => doctor::run(&cli.global, arguments, &compiler),
         Command::Plugins { action } => plugins::run(&cli.global, action.as_ref()),

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Operands that an op is not defined on.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InferError {
     /// More or fewer operands than the op has.

@@ -43,6 +43,7 @@ mod print;
 pub mod proto;
 mod signature;
 mod stated;
+mod text;
 mod verify;
 
 pub use infer::{InferError, infer};
@@ -59,4 +60,5 @@ pub use print::{Shardings, print};
 pub use proto::HloProgram;
 pub use signature::{ArgumentInfo, OutputInfo, Signature, StatedSharding};
 pub use stated::{Parsed, Stated};
+pub use text::{ParseError, ParseProblem, Position, ProgramProblem, parse};
 pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};

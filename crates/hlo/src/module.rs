@@ -295,6 +295,18 @@ impl Module {
     }
 }
 
+impl ArgumentKind {
+    /// The word for it: `parameter`, `state`, `batch` or `other`.
+    pub fn word(self) -> &'static str {
+        match self {
+            ArgumentKind::Parameter => "parameter",
+            ArgumentKind::State { .. } => "state",
+            ArgumentKind::Batch => "batch",
+            ArgumentKind::Other => "other",
+        }
+    }
+}
+
 impl ValueType {
     /// The type of an array that can be passed and had, if it is one.
     pub fn tensor(&self) -> Option<&TensorType> {

@@ -14,7 +14,7 @@ use self::annotations::Annotations;
 use self::words::{AnyType, Attributes, Dense, Quoted, Separated, Symbol, Type};
 use crate::{
     DotDims, Function, GatherDims, Instruction, Location, Module, Op, Parsed, Phase, Reduction, Region,
-    ScatterDims, Unary, ValueId,
+    ScatterDims, Unary, ValueId, ValueType,
 };
 
 pub use self::annotations::Shardings;
@@ -304,6 +304,11 @@ impl<'m> Printer<'m> {
     fn name(&self, value: ValueId) -> &str {
         self.names[value.index()].as_deref().unwrap_or("%undefined")
     }
+}
+
+/// A type in MLIR's spelling.
+pub(crate) fn mlir_type(ty: &ValueType) -> String {
+    AnyType(ty).to_string()
 }
 
 /// What ends a region of the op with this name.

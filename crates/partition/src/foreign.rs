@@ -20,6 +20,7 @@
 
 mod guess;
 mod outputs;
+mod pin;
 mod stated;
 mod table;
 mod uses;
@@ -29,9 +30,9 @@ use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, PartitionSpec, Sha
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
+pub use self::pin::PinError;
 pub use self::stated::{MeshChoiceError, choose_mesh};
 pub use self::table::PlanTable;
-pub(crate) use self::table::kind_word;
 pub use self::uses::needed_by_results;
 
 use crate::plan::split_dim;
@@ -444,7 +445,11 @@ impl<'a> Planner<'a> {
             ArgumentKind::Parameter | ArgumentKind::Other => {
                 let Some(axis) = &self.axis else { return Some(whole()) };
                 let sharding = Placement::Auto(axis.clone()).sharding(ty, self.mesh, self.options.dim_rule);
-                Some((sharding.expect("the axis is the mesh's"), Decision::Fsdp))
+                let sharding = sharding.expect("the axis is the mesh's");
+                match kind == ArgumentKind::Other && sharding.is_fully_replicated() {
+                    true => Some(whole()),
+                    false => Some((sharding, Decision::Fsdp)),
+                }
             }
         }
     }
@@ -554,12 +559,7 @@ impl Placement {
 impl KindWord {
     /// Whether this is the word for a kind.
     fn is(self, kind: ArgumentKind) -> bool {
-        match kind {
-            ArgumentKind::Parameter => self == KindWord::Parameter,
-            ArgumentKind::State { .. } => self == KindWord::State,
-            ArgumentKind::Batch => self == KindWord::Batch,
-            ArgumentKind::Other => self == KindWord::Other,
-        }
+        self.word() == kind.word()
     }
 }
 

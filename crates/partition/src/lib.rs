@@ -47,7 +47,8 @@ pub use config::{
     StrategyError, UnknownKeys, WrapConfig,
 };
 pub use foreign::{
-    MeshChoiceError, PlanTable, RuleErrors, RuleOptions, RuleProblem, choose_mesh, needed_by_results,
+    MeshChoiceError, PinError, PlanTable, RuleErrors, RuleOptions, RuleProblem, choose_mesh,
+    needed_by_results,
 };
 pub use lint::{Lint, LintCode, LintOptions, Severity, lint};
 pub use plan::{

@@ -160,7 +160,7 @@ fn whole_parameter(plan: &ShardingPlan, argument: &PlannedArgument, options: &Li
     {
         return None;
     }
-    let kind = crate::foreign::kind_word(argument.kind);
+    let kind = argument.kind.word();
     let message = format!(
         "{kind} {} of {} is whole on each of {} devices",
         argument.ty,

@@ -139,6 +139,17 @@ impl ShardedModule {
         Ok(ShardedModule { module, shardings })
     }
 
+    /// The same with shardings of other values, and with what the program itself says of more of them.
+    pub(crate) fn with_pinned(
+        mut self,
+        values: BTreeMap<ValueId, NamedSharding>,
+        stated: Stated,
+    ) -> ShardedModule {
+        self.shardings.values.extend(values);
+        self.shardings.stated = stated;
+        self
+    }
+
     /// The program.
     pub fn module(&self) -> &VerifiedModule {
         &self.module

@@ -20,6 +20,7 @@ impl Planner<'_> {
         donors.iter().flatten().for_each(|&index| is_donated[index] = true);
         let mut known: Known = (0..arguments.len()).map(|index| self.said(index)).collect();
         self.guess_kept(&mut known, &is_donated);
+        self.guess_by_placement(&mut known);
         self.guess_batch(&mut known, &is_donated);
         let parameters = self.parameters_of_states(&known);
         let other = (KindWord::Other, KindSource::Guess);
@@ -36,7 +37,7 @@ impl Planner<'_> {
         known.into_iter().enumerate().map(finished).collect()
     }
 
-    /// What the last rule says that an argument is, or the program, or the way it is to be split.
+    /// What the last rule says that an argument is, or the program.
     fn said(&mut self, index: usize) -> Option<(KindWord, KindSource)> {
         let argument = &self.signature.arguments[index];
         let mut said = None;
@@ -57,13 +58,22 @@ impl Planner<'_> {
             ArgumentKind::Parameter => Some((KindWord::Parameter, KindSource::Program)),
             ArgumentKind::State { .. } => Some((KindWord::State, KindSource::Program)),
             ArgumentKind::Batch => Some((KindWord::Batch, KindSource::Program)),
-            ArgumentKind::Other => match self.placement_of(index, None)?.1 {
-                Placement::Auto(_) if argument.ty.dtype.is_float() => {
-                    Some((KindWord::Parameter, KindSource::Guess))
+            ArgumentKind::Other => None,
+        }
+    }
+
+    /// What a rule splits as FSDP does is a parameter, what it splits on dim 0 a batch.
+    fn guess_by_placement(&mut self, known: &mut Known) {
+        for index in (0..known.len()).filter(|&index| known[index].is_none()).collect::<Vec<_>>() {
+            let Some((_, placement)) = self.placement_of(index, None) else { continue };
+            let word = match placement {
+                Placement::Auto(_) if self.signature.arguments[index].ty.dtype.is_float() => {
+                    KindWord::Parameter
                 }
-                Placement::Dim0(_) => Some((KindWord::Batch, KindSource::Guess)),
-                _ => Some((KindWord::Other, KindSource::Guess)),
-            },
+                Placement::Dim0(_) => KindWord::Batch,
+                _ => KindWord::Other,
+            };
+            known[index] = Some((word, KindSource::Guess));
         }
     }
 
@@ -71,14 +81,14 @@ impl Planner<'_> {
     fn guess_kept(&self, known: &mut Known, is_donated: &[bool]) {
         let is_kept = |index: &usize| {
             let ty = &self.signature.arguments[*index].ty;
-            known[*index].is_none() && is_donated[*index] && ty.dtype.is_float() && ty.rank() > 0
+            is_donated[*index] && ty.dtype.is_float() && ty.rank() > 0
         };
         let kept: Vec<usize> = (0..known.len()).filter(is_kept).collect();
         let needed =
             |index: &usize| self.options.needed.as_ref().is_none_or(|n| n.get(*index) == Some(&true));
         // A program that gives nothing but what it keeps tells nothing of what is needed.
         let tells = kept.iter().any(needed);
-        for index in kept {
+        for index in kept.into_iter().filter(|&index| known[index].is_none()).collect::<Vec<_>>() {
             let word = if tells && !needed(&index) { KindWord::State } else { KindWord::Parameter };
             known[index] = Some((word, KindSource::Guess));
         }
@@ -168,7 +178,9 @@ fn no_batch(arguments: &[ArgumentInfo], unknown: &[usize], shards: usize) -> Lin
     Lint::warning(
         LintCode::NoBatch,
         "",
-        format!("no argument was taken for a batch, whose dim 0 divides by {shards}, among {shown}"),
+        format!(
+            "which arguments are the batch is unclear, and none is split: dim 0 of {shown} is not one size that {shards} divides"
+        ),
         format!("say which is, as in --shard '{}=batch'", arguments[unknown[0]].name),
     )
 }

@@ -21,24 +21,11 @@ impl ShardingPlan {
         match decision {
             Decision::Rule(rule) => format!("rule {rule}"),
             Decision::Stated => "stated by the program".to_owned(),
-            Decision::Fsdp => match self.axis() {
-                Some(axis) => format!("fsdp over {axis}"),
-                None => "fsdp".to_owned(),
-            },
+            Decision::Fsdp => "one dim, by size".to_owned(),
             Decision::Batch => "dim 0 over the data axes".to_owned(),
             Decision::Follows(index) => format!("as {}", self.arguments()[*index].name),
             Decision::Whole => "default".to_owned(),
         }
-    }
-}
-
-/// The word for a kind: `parameter`, `state`, `batch` or `other`.
-pub(crate) fn kind_word(kind: ArgumentKind) -> &'static str {
-    match kind {
-        ArgumentKind::Parameter => "parameter",
-        ArgumentKind::State { .. } => "state",
-        ArgumentKind::Batch => "batch",
-        ArgumentKind::Other => "other",
     }
 }
 
@@ -49,7 +36,7 @@ impl fmt::Display for PlanTable<'_> {
         let plan = self.0;
         let arguments = plan.arguments().iter().enumerate().map(|(index, a)| {
             let guessed = a.kind_source == KindSource::Guess && a.kind != ArgumentKind::Other;
-            let kind = format!("{}{}", kind_word(a.kind), if guessed { "?" } else { "" });
+            let kind = format!("{}{}", a.kind.word(), if guessed { "?" } else { "" });
             let spec = a.sharding.spec().to_string();
             let bytes = a.bytes_per_device.to_string();
             [

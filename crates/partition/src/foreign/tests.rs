@@ -102,23 +102,23 @@ fn a_train_step_needs_no_rules() {
         &[],
         &needed(),
         expect![[r#"
-                name         type         kind        spec       bytes/device  decided by
-        #0      params['b']  f32[16]      parameter?  (fsdp)                8  fsdp over fsdp
-        #1      params['w']  f32[32,128]  parameter?  (-, fsdp)          2048  fsdp over fsdp
-        #2      mu['b']      f32[16]      state?      (fsdp)                8  as params['b']
-        #3      mu['w']      f32[32,128]  state?      (-, fsdp)          2048  as params['w']
-        #4      count        f32[]        other       ()                    4  fsdp over fsdp
-        #5      x            f32[16,32]   batch?      (fsdp, -)           256  dim 0 over the data axes
-        #6      y            s32[16]      batch?      (fsdp)                8  dim 0 over the data axes
-        #7      key          u32[2]       other       (-)                   8  default
-        out:#0  b            f32[16]      in place    (fsdp)                8  as params['b']
-        out:#1  w            f32[32,128]  in place    (-, fsdp)          2048  as params['w']
-        out:#2  mb           f32[16]      in place    (fsdp)                8  as mu['b']
-        out:#3  mw           f32[32,128]  in place    (-, fsdp)          2048  as mu['w']
-        out:#4  t            f32[]        in place    ()                    4  as count
-        out:#5  loss         f32[]        output      ()                    4  default
-        mesh fsdp=8: arguments 35020 bytes, 4388 on each device
-        ? is what it looks like; a rule such as NAME=batch says what it is"#]],
+                    name         type         kind        spec       bytes/device  decided by
+            #0      params['b']  f32[16]      parameter?  (fsdp)                8  one dim, by size
+            #1      params['w']  f32[32,128]  parameter?  (-, fsdp)          2048  one dim, by size
+            #2      mu['b']      f32[16]      state?      (fsdp)                8  as params['b']
+            #3      mu['w']      f32[32,128]  state?      (-, fsdp)          2048  as params['w']
+            #4      count        f32[]        other       ()                    4  default
+            #5      x            f32[16,32]   batch?      (fsdp, -)           256  dim 0 over the data axes
+            #6      y            s32[16]      batch?      (fsdp)                8  dim 0 over the data axes
+            #7      key          u32[2]       other       (-)                   8  default
+            out:#0  b            f32[16]      in place    (fsdp)                8  as params['b']
+            out:#1  w            f32[32,128]  in place    (-, fsdp)          2048  as params['w']
+            out:#2  mb           f32[16]      in place    (fsdp)                8  as mu['b']
+            out:#3  mw           f32[32,128]  in place    (-, fsdp)          2048  as mu['w']
+            out:#4  t            f32[]        in place    ()                    4  as count
+            out:#5  loss         f32[]        output      ()                    4  default
+            mesh fsdp=8: arguments 35020 bytes, 4388 on each device
+            ? is what it looks like; a rule such as NAME=batch says what it is"#]],
     );
 }
 
@@ -130,24 +130,24 @@ fn without_knowing_what_a_loss_needs_moments_are_parameters() {
         &[],
         &RuleOptions::default(),
         expect![[r#"
-                name         type         kind        spec              bytes/device  decided by
-        #0      params['b']  f32[16]      parameter?  (fsdp)                      16  fsdp over fsdp
-        #1      params['w']  f32[32,128]  parameter?  (-, fsdp)                 4096  fsdp over fsdp
-        #2      mu['b']      f32[16]      parameter?  (fsdp)                      16  fsdp over fsdp
-        #3      mu['w']      f32[32,128]  parameter?  (-, fsdp)                 4096  fsdp over fsdp
-        #4      count        f32[]        other       ()                           4  fsdp over fsdp
-        #5      x            f32[16,32]   batch?      ((data,fsdp), -)           256  dim 0 over the data axes
-        #6      y            s32[16]      batch?      ((data,fsdp))                8  dim 0 over the data axes
-        #7      key          u32[2]       other       (-)                          8  default
-        out:#0  b            f32[16]      in place    (fsdp)                      16  as params['b']
-        out:#1  w            f32[32,128]  in place    (-, fsdp)                 4096  as params['w']
-        out:#2  mb           f32[16]      in place    (fsdp)                      16  as mu['b']
-        out:#3  mw           f32[32,128]  in place    (-, fsdp)                 4096  as mu['w']
-        out:#4  t            f32[]        in place    ()                           4  as count
-        out:#5  loss         f32[]        output      ()                           4  default
-        mesh data=2, fsdp=4, tensor=2: arguments 35020 bytes, 8500 on each device
-        ? is what it looks like; a rule such as NAME=batch says what it is
-        warning: no argument is split over axis tensor: 2 groups of devices compute the same; split a batch or parameters over tensor, or leave it out of the mesh [unused-axis]"#]],
+                    name         type         kind        spec              bytes/device  decided by
+            #0      params['b']  f32[16]      parameter?  (fsdp)                      16  one dim, by size
+            #1      params['w']  f32[32,128]  parameter?  (-, fsdp)                 4096  one dim, by size
+            #2      mu['b']      f32[16]      parameter?  (fsdp)                      16  one dim, by size
+            #3      mu['w']      f32[32,128]  parameter?  (-, fsdp)                 4096  one dim, by size
+            #4      count        f32[]        other       ()                           4  default
+            #5      x            f32[16,32]   batch?      ((data,fsdp), -)           256  dim 0 over the data axes
+            #6      y            s32[16]      batch?      ((data,fsdp))                8  dim 0 over the data axes
+            #7      key          u32[2]       other       (-)                          8  default
+            out:#0  b            f32[16]      in place    (fsdp)                      16  as params['b']
+            out:#1  w            f32[32,128]  in place    (-, fsdp)                 4096  as params['w']
+            out:#2  mb           f32[16]      in place    (fsdp)                      16  as mu['b']
+            out:#3  mw           f32[32,128]  in place    (-, fsdp)                 4096  as mu['w']
+            out:#4  t            f32[]        in place    ()                           4  as count
+            out:#5  loss         f32[]        output      ()                           4  default
+            mesh data=2, fsdp=4, tensor=2: arguments 35020 bytes, 8500 on each device
+            ? is what it looks like; a rule such as NAME=batch says what it is
+            warning: no argument is split over axis tensor: 2 groups of devices compute the same; split a batch or parameters over tensor, or leave it out of the mesh [unused-axis]"#]],
     );
 }
 
@@ -167,18 +167,18 @@ fn the_last_rule_counts_and_states_follow() {
         &needed(),
         expect![[r#"
                     name         type         kind        spec       bytes/device  decided by
-            #0      params['b']  f32[16]      other       (-)                  64  rule f32[16]=replicated
-            #1      params['w']  f32[32,128]  other       (fsdp, -)          4096  rule params['w']=(fsdp, -)
-            #2      mu['b']      f32[16]      other       (-)                  64  rule f32[16]=replicated
-            #3      mu['w']      f32[32,128]  parameter?  (-, fsdp)          4096  fsdp over fsdp
-            #4      count        f32[]        other       ()                    4  fsdp over fsdp
+            #0      params['b']  f32[16]      parameter?  (-)                  64  rule f32[16]=replicated
+            #1      params['w']  f32[32,128]  parameter?  (fsdp, -)          4096  rule params['w']=(fsdp, -)
+            #2      mu['b']      f32[16]      state?      (-)                  64  rule f32[16]=replicated
+            #3      mu['w']      f32[32,128]  state?      (fsdp, -)          4096  as params['w']
+            #4      count        f32[]        other       ()                    4  default
             #5      x            f32[16,32]   batch?      (data, -)          1024  rule kind:batch=(data)
             #6      y            s32[16]      batch?      (data)               32  rule kind:batch=(data)
             #7      key          u32[2]       other       (-)                   8  default
             out:#0  b            f32[16]      in place    (-)                  64  as params['b']
             out:#1  w            f32[32,128]  in place    (fsdp, -)          4096  as params['w']
             out:#2  mb           f32[16]      in place    (-)                  64  as mu['b']
-            out:#3  mw           f32[32,128]  in place    (-, fsdp)          4096  as mu['w']
+            out:#3  mw           f32[32,128]  in place    (fsdp, -)          4096  as mu['w']
             out:#4  t            f32[]        in place    ()                    4  as count
             out:#5  loss         f32[]        output      ()                    4  default
             mesh data=2, fsdp=4: arguments 35020 bytes, 9388 on each device
@@ -207,24 +207,24 @@ fn rules_that_do_nothing_are_told() {
         &["params.w=(fsdp, -)", "params.*=fsdp"],
         &needed(),
         expect![[r#"
-                name         type         kind        spec       bytes/device  decided by
-        #0      params['b']  f32[16]      parameter?  (fsdp)                8  rule params.*=fsdp
-        #1      params['w']  f32[32,128]  parameter?  (-, fsdp)          2048  rule params.*=fsdp
-        #2      mu['b']      f32[16]      parameter?  (fsdp)                8  fsdp over fsdp
-        #3      mu['w']      f32[32,128]  parameter?  (-, fsdp)          2048  fsdp over fsdp
-        #4      count        f32[]        other       ()                    4  fsdp over fsdp
-        #5      x            f32[16,32]   batch?      (fsdp, -)           256  dim 0 over the data axes
-        #6      y            s32[16]      batch?      (fsdp)                8  dim 0 over the data axes
-        #7      key          u32[2]       other       (-)                   8  default
-        out:#0  b            f32[16]      in place    (fsdp)                8  as params['b']
-        out:#1  w            f32[32,128]  in place    (-, fsdp)          2048  as params['w']
-        out:#2  mb           f32[16]      in place    (fsdp)                8  as mu['b']
-        out:#3  mw           f32[32,128]  in place    (-, fsdp)          2048  as mu['w']
-        out:#4  t            f32[]        in place    ()                    4  as count
-        out:#5  loss         f32[]        output      ()                    4  default
-        mesh fsdp=8: arguments 35020 bytes, 4388 on each device
-        ? is what it looks like; a rule such as NAME=batch says what it is
-        warning: rule params.w=(fsdp, -) decides nothing: later rules match all that it matches; drop it, or write it after them [rule-overruled]"#]],
+                    name         type         kind        spec       bytes/device  decided by
+            #0      params['b']  f32[16]      parameter?  (fsdp)                8  rule params.*=fsdp
+            #1      params['w']  f32[32,128]  parameter?  (-, fsdp)          2048  rule params.*=fsdp
+            #2      mu['b']      f32[16]      state?      (fsdp)                8  as params['b']
+            #3      mu['w']      f32[32,128]  state?      (-, fsdp)          2048  as params['w']
+            #4      count        f32[]        other       ()                    4  default
+            #5      x            f32[16,32]   batch?      (fsdp, -)           256  dim 0 over the data axes
+            #6      y            s32[16]      batch?      (fsdp)                8  dim 0 over the data axes
+            #7      key          u32[2]       other       (-)                   8  default
+            out:#0  b            f32[16]      in place    (fsdp)                8  as params['b']
+            out:#1  w            f32[32,128]  in place    (-, fsdp)          2048  as params['w']
+            out:#2  mb           f32[16]      in place    (fsdp)                8  as mu['b']
+            out:#3  mw           f32[32,128]  in place    (-, fsdp)          2048  as mu['w']
+            out:#4  t            f32[]        in place    ()                    4  as count
+            out:#5  loss         f32[]        output      ()                    4  default
+            mesh fsdp=8: arguments 35020 bytes, 4388 on each device
+            ? is what it looks like; a rule such as NAME=batch says what it is
+            warning: rule params.w=(fsdp, -) decides nothing: later rules match all that it matches; drop it, or write it after them [rule-overruled]"#]],
     );
 }
 
@@ -273,16 +273,16 @@ fn a_batch_that_is_unclear_is_none() {
         &[],
         &RuleOptions::default(),
         expect![[r#"
-                name  type        kind        spec       bytes/device  decided by
-        #0      w     f32[64,64]  parameter?  (fsdp, -)          2048  fsdp over fsdp
-        #1      x     f32[16,64]  other       (-, -)             4096  default
-        #2      mask  f32[64,64]  other       (-, -)            16384  default
-        #3      y     s32[16]     other       (-)                  64  default
-        out:#0  w     f32[64,64]  in place    (fsdp, -)          2048  as w
-        out:#1  loss  f32[]       output      ()                    4  default
-        mesh fsdp=8: arguments 36928 bytes, 22592 on each device
-        ? is what it looks like; a rule such as NAME=batch says what it is
-        warning: no argument was taken for a batch, whose dim 0 divides by 8, among x f32[16,64], mask f32[64,64], y s32[16]; say which is, as in --shard 'x=batch' [no-batch]"#]],
+                    name  type        kind        spec       bytes/device  decided by
+            #0      w     f32[64,64]  parameter?  (fsdp, -)          2048  one dim, by size
+            #1      x     f32[16,64]  other       (-, -)             4096  default
+            #2      mask  f32[64,64]  other       (-, -)            16384  default
+            #3      y     s32[16]     other       (-)                  64  default
+            out:#0  w     f32[64,64]  in place    (fsdp, -)          2048  as w
+            out:#1  loss  f32[]       output      ()                    4  default
+            mesh fsdp=8: arguments 36928 bytes, 22592 on each device
+            ? is what it looks like; a rule such as NAME=batch says what it is
+            warning: which arguments are the batch is unclear, and none is split: dim 0 of x f32[16,64], mask f32[64,64], y s32[16] is not one size that 8 divides; say which is, as in --shard 'x=batch' [no-batch]"#]],
     );
     check(
         &unclear,
@@ -290,15 +290,15 @@ fn a_batch_that_is_unclear_is_none() {
         &["y=batch"],
         &RuleOptions::default(),
         expect![[r#"
-                name  type        kind        spec       bytes/device  decided by
-        #0      w     f32[64,64]  parameter?  (fsdp, -)          2048  fsdp over fsdp
-        #1      x     f32[16,64]  batch?      (fsdp, -)           512  dim 0 over the data axes
-        #2      mask  f32[64,64]  other       (-, -)            16384  default
-        #3      y     s32[16]     batch       (fsdp)                8  dim 0 over the data axes
-        out:#0  w     f32[64,64]  in place    (fsdp, -)          2048  as w
-        out:#1  loss  f32[]       output      ()                    4  default
-        mesh fsdp=8: arguments 36928 bytes, 18952 on each device
-        ? is what it looks like; a rule such as NAME=batch says what it is"#]],
+                    name  type        kind        spec       bytes/device  decided by
+            #0      w     f32[64,64]  parameter?  (fsdp, -)          2048  one dim, by size
+            #1      x     f32[16,64]  batch?      (fsdp, -)           512  dim 0 over the data axes
+            #2      mask  f32[64,64]  other       (-, -)            16384  default
+            #3      y     s32[16]     batch       (fsdp)                8  dim 0 over the data axes
+            out:#0  w     f32[64,64]  in place    (fsdp, -)          2048  as w
+            out:#1  loss  f32[]       output      ()                    4  default
+            mesh fsdp=8: arguments 36928 bytes, 18952 on each device
+            ? is what it looks like; a rule such as NAME=batch says what it is"#]],
     );
     check(
         &unclear,
@@ -327,15 +327,15 @@ fn arguments_are_donated_in_order() {
         &["--donate #0..2"],
         &RuleOptions::default(),
         expect![[r#"
-                name  type    kind        spec    bytes/device  decided by
-        #0      a     f32[8]  parameter?  (fsdp)             4  fsdp over fsdp
-        #1      b     f32[8]  parameter?  (fsdp)             4  fsdp over fsdp
-        #2      x     s32[8]  batch?      (fsdp)             4  dim 0 over the data axes
-        out:#0  loss  f32[]   output      ()                 4  default
-        out:#1  one   f32[8]  in place    (fsdp)             4  as a
-        out:#2  two   f32[8]  in place    (fsdp)             4  as b
-        mesh fsdp=8: arguments 96 bytes, 12 on each device
-        ? is what it looks like; a rule such as NAME=batch says what it is"#]],
+                    name  type    kind        spec    bytes/device  decided by
+            #0      a     f32[8]  parameter?  (fsdp)             4  one dim, by size
+            #1      b     f32[8]  parameter?  (fsdp)             4  one dim, by size
+            #2      x     s32[8]  batch?      (fsdp)             4  dim 0 over the data axes
+            out:#0  loss  f32[]   output      ()                 4  default
+            out:#1  one   f32[8]  in place    (fsdp)             4  as a
+            out:#2  two   f32[8]  in place    (fsdp)             4  as b
+            mesh fsdp=8: arguments 96 bytes, 12 on each device
+            ? is what it looks like; a rule such as NAME=batch says what it is"#]],
     );
 }
 

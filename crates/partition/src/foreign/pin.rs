@@ -1,0 +1,324 @@
+//! From a plan to a program: shardings of arguments and outputs, of what rules say between them, and of what the
+//! program itself says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use shardwright_hlo::proto::{DonationProblem, HloInstructionId, HloProgram};
+use shardwright_hlo::{
+    Instruction, Location, Module, Op, Parsed, Role, Stated, StatedSharding, ValueId, VerifyErrors, verify,
+};
+use shardwright_mesh::{AbstractMesh, HloSharding, NamedSharding, ShardingError};
+use thiserror::Error;
+
+use super::{did_you_mean, nearest};
+use crate::rules::{Rule, Says, Target, Which, op_names};
+use crate::{ShardError, ShardRules, ShardedHlo, ShardedModule, ShardingPlan};
+
+/// A program that a plan and rules cannot be written on.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum PinError {
+    /// A rule about ops that none of the program is called.
+    #[error("rule {rule} matches none of the {ops} ops{}", did_you_mean(nearest))]
+    NoMatch {
+        /// The rule.
+        rule: String,
+        /// How many ops there are.
+        ops: usize,
+        /// Names of ops that are like the pattern.
+        nearest: Vec<String>,
+    },
+    /// A rule that does not fit the mesh, or what it matches.
+    #[error("rule {rule}: {op}: {source}")]
+    Sharding {
+        /// The rule.
+        rule: String,
+        /// The op, with what is known of its origin.
+        op: String,
+        /// What is wrong.
+        source: ShardingError,
+    },
+    /// A sharding inside the program that is of no use on the mesh.
+    #[error("{op}: the program says that it is sharded {stated}, which is of no use here: {reason}")]
+    Unusable {
+        /// The op, with what is known of its origin.
+        op: String,
+        /// What the program says.
+        stated: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A mesh whose devices are not counted up.
+    #[error(
+        "the program's mesh @{name} lists its devices in an order of its own; export it over devices that count up"
+    )]
+    DeviceOrder {
+        /// The name of the mesh.
+        name: String,
+    },
+    /// A donation that the program cannot have.
+    #[error("output {output} cannot take over the memory of argument {argument}: {problem}")]
+    Donation {
+        /// The output.
+        output: String,
+        /// The argument.
+        argument: String,
+        /// Why not.
+        problem: DonationProblem,
+    },
+    /// The program is none.
+    #[error(transparent)]
+    Program(#[from] VerifyErrors),
+    /// Shardings that do not fit the program.
+    #[error(transparent)]
+    Shard(#[from] ShardError),
+}
+
+impl ShardedModule {
+    /// A program that was read from text, pinned as a plan and rules about ops say. What it says itself of values
+    /// between its arguments and outputs stays.
+    ///
+    /// # Errors
+    /// When the plan is of another program, the program is not sound, a rule about ops matches none or does not fit, or
+    /// the program says things of its inside that no sharding over this mesh is.
+    pub fn from_parsed(
+        parsed: Parsed,
+        plan: &ShardingPlan,
+        rules: &ShardRules,
+    ) -> Result<ShardedModule, PinError> {
+        let Parsed { mut module, stated } = parsed;
+        for (output, planned) in module.outputs.iter_mut().zip(plan.outputs()) {
+            output.donor = planned.donor;
+            if let Some(argument) = planned.donor.and_then(|donor| module.arguments.get_mut(donor)) {
+                argument.donated = false;
+            }
+        }
+        let (kept, mut values) = keep_stated(&module, stated, plan.mesh())?;
+        let mut ops = OpRules::new(rules, plan)?;
+        values.extend(ops.pin_module(&mut module)?);
+        ops.check_all_used()?;
+        let arguments = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
+        let outputs = plan.outputs().iter().map(|o| o.sharding.clone()).collect();
+        let sharded = ShardedModule::new(verify(module)?, plan.mesh(), arguments, outputs)?;
+        Ok(sharded.with_pinned(values, kept))
+    }
+}
+
+impl ShardedHlo {
+    /// A program that is an HLO proto, pinned as a plan and rules about ops say.
+    ///
+    /// # Errors
+    /// When the plan is of another program, a rule about ops matches none or does not fit, a dim does not divide, or
+    /// the program cannot be annotated.
+    pub fn from_plan(
+        program: &HloProgram,
+        plan: &ShardingPlan,
+        rules: &ShardRules,
+    ) -> Result<ShardedHlo, PinError> {
+        let mut program = program.clone();
+        for (output, planned) in plan.outputs().iter().enumerate() {
+            let Some(donor) = planned.donor else { continue };
+            if program.signature().outputs.get(output).is_some_and(|o| o.donor.is_none()) {
+                program.donate(output, donor).map_err(|problem| PinError::Donation {
+                    output: planned.name.clone(),
+                    argument: plan.arguments()[donor].name.clone(),
+                    problem,
+                })?;
+            }
+        }
+        let mut ops = OpRules::new(rules, plan)?;
+        let constraints = ops.constraints(&program)?;
+        ops.check_all_used()?;
+        let arguments = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
+        let outputs = plan.outputs().iter().map(|o| o.sharding.clone()).collect();
+        Ok(ShardedHlo::new(&program, plan.mesh(), arguments, outputs, &constraints)?)
+    }
+}
+
+/// What a program says of values that are neither arguments nor outputs, over the mesh of the plan: what is kept as it
+/// is written, and what is written anew.
+fn keep_stated(
+    module: &Module,
+    stated: Stated,
+    mesh: &AbstractMesh,
+) -> Result<(Stated, BTreeMap<ValueId, NamedSharding>), PinError> {
+    let own = stated.meshes.iter().find(|(_, own)| own.shape() == mesh && !own.is_iota());
+    if let Some((name, _)) = own {
+        return Err(PinError::DeviceOrder { name: name.clone() });
+    }
+    let arguments: BTreeSet<ValueId> = module.arguments.iter().map(|argument| argument.value).collect();
+    let mut kept = Stated { num_partitions: mesh.size(), ..Stated::default() };
+    // Meshes of one axis are the plan's or an error; those of none stand for single devices.
+    kept.meshes = stated.meshes.into_iter().filter(|(_, mesh)| mesh.shape().axes().is_empty()).collect();
+    let mut values = BTreeMap::new();
+    for (value, stated) in stated.values.into_iter().filter(|(value, _)| !arguments.contains(value)) {
+        let rank = module.values[value.index()].tensor().map_or(0, |ty| ty.rank());
+        let unusable = |text: String, reason: String| PinError::Unusable {
+            op: describe_value(module, value),
+            stated: text,
+            reason,
+        };
+        match stated {
+            StatedSharding::Sdy { mesh: own, sharding } if own == *mesh => {
+                if let Some(closed) = sharding.clone().closed() {
+                    closed.to_named(mesh).map_err(|e| unusable(sharding.to_string(), e.to_string()))?;
+                }
+                let sharding = sharding.with_mesh_name("mesh");
+                kept.values.insert(value, StatedSharding::Sdy { mesh: own, sharding });
+            }
+            StatedSharding::Sdy { .. } => {
+                kept.values.insert(value, stated);
+            }
+            StatedSharding::Hlo(HloSharding::Unknown) => {}
+            StatedSharding::Hlo(sharding) => {
+                let named = sharding.to_named(mesh, rank);
+                let named = named.map_err(|e| unusable(sharding.to_string(), e.to_string()))?;
+                values.insert(value, named);
+            }
+        }
+    }
+    Ok((kept, values))
+}
+
+/// The rules about ops, and which of them were of use.
+struct OpRules<'a> {
+    plan: &'a ShardingPlan,
+    rules: Vec<(&'a Rule, bool)>,
+    /// What ops are called, for those who mistype it.
+    seen: BTreeSet<String>,
+    ops: usize,
+}
+
+impl<'a> OpRules<'a> {
+    fn new(rules: &'a ShardRules, plan: &'a ShardingPlan) -> Result<OpRules<'a>, PinError> {
+        let rules = rules.rules.iter().filter(|rule| rule.pattern.target == Target::Op);
+        Ok(OpRules { plan, rules: rules.map(|rule| (rule, false)).collect(), seen: BTreeSet::new(), ops: 0 })
+    }
+
+    /// Where the result of an op lies that goes by these names, as the last rule that matches says.
+    fn sharding(
+        &mut self,
+        names: &[String],
+        ty: &shardwright_tensor::TensorType,
+        op: impl FnOnce() -> String,
+    ) -> Result<Option<NamedSharding>, PinError> {
+        self.ops += 1;
+        self.seen.extend(names.first().cloned());
+        let mut found = None;
+        for (rule, used) in &mut self.rules {
+            let Which::Name(glob) = &rule.pattern.which else { continue };
+            if names.iter().any(|name| glob.matches(name)) {
+                *used = true;
+                found = Some(*rule);
+            }
+        }
+        let Some(Rule { text, says: Says::Lies(placement), .. }) = found else { return Ok(None) };
+        let sharding = placement.sharding(ty, self.plan.mesh(), Default::default());
+        let wrong = |source| PinError::Sharding { rule: text.clone(), op: op(), source };
+        sharding.map(Some).map_err(wrong)
+    }
+
+    fn check_all_used(&self) -> Result<(), PinError> {
+        let Some((rule, _)) = self.rules.iter().find(|(_, used)| !used) else { return Ok(()) };
+        let names: Vec<&str> = self.seen.iter().map(String::as_str).collect();
+        let pattern = rule.pattern.text.trim_start_matches("op:");
+        Err(PinError::NoMatch { rule: rule.text.clone(), ops: self.ops, nearest: nearest(pattern, &names) })
+    }
+
+    /// Puts a boundary behind each op that a rule matches, wherever it is in the program.
+    fn pin_module(&mut self, module: &mut Module) -> Result<BTreeMap<ValueId, NamedSharding>, PinError> {
+        let mut pinned = BTreeMap::new();
+        if self.rules.is_empty() {
+            return Ok(pinned);
+        }
+        let mut bodies = vec![std::mem::take(&mut module.instructions)];
+        bodies.extend(module.functions.iter_mut().map(|f| std::mem::take(&mut f.body.instructions)));
+        for body in &mut bodies {
+            self.pin_body(body, module, &mut pinned)?;
+        }
+        let mut bodies = bodies.into_iter();
+        module.instructions = bodies.next().unwrap_or_default();
+        module
+            .functions
+            .iter_mut()
+            .zip(bodies)
+            .for_each(|(function, body)| function.body.instructions = body);
+        Ok(pinned)
+    }
+
+    fn pin_body(
+        &mut self,
+        body: &mut Vec<Instruction>,
+        module: &mut Module,
+        pinned: &mut BTreeMap<ValueId, NamedSharding>,
+    ) -> Result<(), PinError> {
+        for mut instruction in std::mem::take(body) {
+            for region in &mut instruction.regions {
+                self.pin_body(&mut region.instructions, module, pinned)?;
+            }
+            let mut boundaries = Vec::new();
+            if !matches!(instruction.op, Op::Boundary(_)) {
+                let names = names_of(&instruction, module);
+                for result in &mut instruction.results {
+                    let Some(ty) = module.values[result.index()].tensor().cloned() else { continue };
+                    let describe = || format!("op {} of type {ty}", names.join(", "));
+                    let Some(sharding) = self.sharding(&names, &ty, describe)? else { continue };
+                    // The boundary gives what the op gave, so that nothing else has to change.
+                    let whole = std::mem::replace(result, module.new_value(ty.into()));
+                    boundaries.push(boundary(*result, whole, instruction.location));
+                    pinned.insert(whole, sharding);
+                }
+            }
+            body.push(instruction);
+            body.extend(boundaries);
+        }
+        Ok(())
+    }
+
+    fn constraints(
+        &mut self,
+        program: &HloProgram,
+    ) -> Result<Vec<(HloInstructionId, NamedSharding)>, PinError> {
+        let mut constraints = Vec::new();
+        if self.rules.is_empty() {
+            return Ok(constraints);
+        }
+        for instruction in program.instructions() {
+            let names = [instruction.opcode.clone(), instruction.name.clone(), instruction.op_name.clone()];
+            let describe = || format!("instruction {} of type {}", instruction.name, instruction.ty);
+            if let Some(sharding) = self.sharding(&names, &instruction.ty, describe)? {
+                constraints.push((instruction.id, sharding));
+            }
+        }
+        Ok(constraints)
+    }
+}
+
+fn boundary(operand: ValueId, result: ValueId, location: Location) -> Instruction {
+    let op = Op::Boundary(Role::Constraint);
+    Instruction { op, operands: vec![operand], results: vec![result], regions: Vec::new(), location }
+}
+
+fn names_of(instruction: &Instruction, module: &Module) -> Vec<String> {
+    let source = instruction.location.source.and_then(|source| module.sources.get(source.0 as usize));
+    let mut names = op_names(instruction.op.name(), source.map(String::as_str));
+    if !names[0].contains('.') {
+        names.push(format!("stablehlo.{}", names[0]));
+    }
+    names
+}
+
+/// The op that gives a value, with what is known of its origin.
+fn describe_value(module: &Module, value: ValueId) -> String {
+    let mut bodies = vec![&module.instructions];
+    bodies.extend(module.functions.iter().map(|function| &function.body.instructions));
+    while let Some(body) = bodies.pop() {
+        for instruction in body {
+            if instruction.results.contains(&value) {
+                return format!("op {}", names_of(instruction, module).join(", "));
+            }
+            bodies.extend(instruction.regions.iter().map(|region| &region.instructions));
+        }
+    }
+    format!("value {value}")
+}

@@ -1,0 +1,255 @@
+//! A program from elsewhere with its mesh and rules: what the commands on programs have in common.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use clap::Args;
+use shardwright_hlo::proto::HloProgram;
+use shardwright_hlo::{Parsed, Signature};
+use shardwright_mesh::AbstractMesh;
+use shardwright_partition::{
+    DimRule, Lint, LintOptions, RuleOptions, RulesFile, ShardRules, ShardedHlo, ShardedModule, ShardingPlan,
+    choose_mesh, lint, needed_by_results,
+};
+use shardwright_pjrt::ProgramFormat;
+use shardwright_runtime::compile::ForeignProgram;
+
+use super::console::{self, Verbosity};
+use super::failure::{Cause, Failure};
+use super::value::Value;
+
+/// How rules are written, for the help of commands that have them.
+pub(super) const RULES_HELP: &str = "\
+Rules, PATTERN=PLACEMENT; of those that match, the last one counts:
+  params.*=fsdp          arguments by name: one dim of each is split over the axis, as FSDP chooses it.
+                         * is any text; params['layers'][0]['wq'] is params.layers.0.wq
+  x=(data,fsdp)          dim 0 is split over both axes, the rest is whole
+  w1=(-, fsdp)           a spec, with an entry for each dim; [data, fsdp] is one too
+  *.bias=replicated      whole on every device
+  x=batch                what it is, and so where it lies: parameter, state, batch or other
+  #3=…  #0..12=…         arguments by index, from 0
+  f32[*,128]=…           arguments by type
+  kind:parameter=…       arguments by what they are
+  out:loss=…             outputs
+  op:dot_general=…       results of ops, by op, by source (op:model.py:12) or by scope (op:jit(step)/*)
+
+Without rules, what is donated and given back is a parameter, or optimizer state if no loss needs it; what is not
+donated and agrees in dim 0 is the batch. The plan says what decided.
+
+A rules file has the same words:
+  {\"mesh\": \"data=2,fsdp=4\", \"axis\": \"fsdp\", \"shard\": {\"params.*\": \"fsdp\", \"w1\": [null, \"fsdp\"]},
+   \"donate\": [\"params.*\"]}";
+
+/// A program, the mesh that it is for, and the rules for its arrays.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Program")]
+pub(super) struct ProgramArgs {
+    /// The program: StableHLO text, an HLO proto or StableHLO bytecode; - is stdin
+    #[arg(value_name = "IN")]
+    input: OsString,
+    /// Devices as axes with their sizes, such as data=2,fsdp=4 [default: the program's own mesh]
+    #[arg(long, value_name = "AXIS=SIZE,...")]
+    mesh: Option<String>,
+    /// Where arrays lie or what they are; can be given again, after the rules of --rules
+    #[arg(long, value_name = "RULE")]
+    shard: Vec<String>,
+    /// Arguments that give up their memory to outputs of their type, in order; can be given again
+    #[arg(long, value_name = "PATTERN")]
+    donate: Vec<String>,
+    /// A JSON file of rules
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// The axis that parameters are split over [default: fsdp, or the only axis of the mesh]
+    #[arg(long = "fsdp_axis", value_name = "AXIS")]
+    fsdp_axis: Option<String>,
+    /// Which dim of a parameter is split: largest_divisible, strict_largest, dim0 [default: largest_divisible]
+    #[arg(long = "fsdp_dim_rule", value_name = "RULE")]
+    fsdp_dim_rule: Option<String>,
+}
+
+/// A program that was read.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    /// What it is called in messages: its path.
+    pub(super) origin: String,
+    pub(super) form: ProgramForm,
+}
+
+/// The forms in which programs come.
+#[derive(Clone, Debug)]
+pub(super) enum ProgramForm {
+    /// StableHLO text.
+    Text(Box<Parsed>),
+    /// An HLO proto.
+    Hlo(Box<HloProgram>),
+    /// StableHLO bytecode, which only plugins read.
+    Bytecode(ForeignProgram),
+}
+
+/// A program with the plan for its arrays.
+#[derive(Clone, Debug)]
+pub(super) struct PlannedProgram {
+    pub(super) program: Program,
+    pub(super) plan: ShardingPlan,
+    /// What is worth knowing about the plan.
+    pub(super) lints: Vec<Lint>,
+    rules: ShardRules,
+}
+
+/// A program that is pinned as its plan says.
+#[derive(Clone, Debug)]
+pub(super) enum ShardedProgram {
+    /// It came as text.
+    Module(Box<ShardedModule>),
+    /// It came as an HLO proto.
+    Hlo(Box<ShardedHlo>),
+}
+
+impl ProgramArgs {
+    /// Reads the program.
+    pub(super) fn read(&self) -> Result<Program, Failure> {
+        let (origin, bytes) = self.bytes()?;
+        let wrong = |error: anyhow::Error| Failure::new(Cause::Input, error.context(origin.clone()));
+        let recognised = ForeignProgram::recognise(&bytes).map_err(|error| wrong(error.into()))?;
+        let form = match (recognised.format(), std::str::from_utf8(recognised.code())) {
+            (ProgramFormat::Hlo, _) => {
+                ProgramForm::Hlo(Box::new(HloProgram::read(&bytes).map_err(|error| wrong(error.into()))?))
+            }
+            (_, Ok(text)) => ProgramForm::Text(Box::new(
+                shardwright_hlo::parse(text).map_err(|error| wrong(error.into()))?,
+            )),
+            (_, Err(_)) => ProgramForm::Bytecode(recognised),
+        };
+        Ok(Program { origin, form })
+    }
+
+    /// Plans the program. `devices` is how many there are, where that is known: then a size of the mesh may be -1.
+    pub(super) fn plan(&self, program: Program, devices: Option<usize>) -> Result<PlannedProgram, Failure> {
+        let file = self.rules_file()?;
+        let mut rules = file.rules;
+        for rule in &self.shard {
+            rules.push(rule).map_err(|error| input("--shard", error))?;
+        }
+        for pattern in &self.donate {
+            rules.donate(pattern).map_err(|error| input("--donate", error))?;
+        }
+        let asked = match (&self.mesh, &file.mesh) {
+            (Some(text), _) => Some(parse_mesh("--mesh", text, devices)?),
+            (None, Some(text)) => Some(parse_mesh("mesh of the rules file", text, devices)?),
+            (None, None) => None,
+        };
+        let dim_rule = match &self.fsdp_dim_rule {
+            Some(text) => DimRule::parse(text).ok_or_else(|| {
+                Failure::input(format!("--fsdp_dim_rule: expected {}, found {text:?}", DimRule::wanted()))
+            })?,
+            None => DimRule::default(),
+        };
+        let axis = self.fsdp_axis.clone().or(file.axis);
+        let (signature, needed, meshes) = program.outside()?;
+        let wrong = |error: anyhow::Error| Failure::new(Cause::Input, error.context(program.origin.clone()));
+        let mesh = choose_mesh(&signature, &meshes, asked).map_err(|error| wrong(error.into()))?;
+        let options = RuleOptions { axis, dim_rule, needed };
+        let plan = ShardingPlan::by_rules(&signature, &mesh, &rules, &options);
+        let plan = plan.map_err(|error| wrong(error.into()))?;
+        let lints = lint(&plan, &LintOptions { devices, ..LintOptions::default() });
+        Ok(PlannedProgram { program, plan, lints, rules })
+    }
+
+    fn bytes(&self) -> Result<(String, Vec<u8>), Failure> {
+        if self.input == "-" {
+            let mut bytes = Vec::new();
+            io::stdin().lock().read_to_end(&mut bytes).map_err(|error| input("stdin", error))?;
+            return Ok(("stdin".to_owned(), bytes));
+        }
+        let path = Path::new(&self.input);
+        let bytes = fs::read(path).map_err(|error| input(&path.display().to_string(), error))?;
+        Ok((path.display().to_string(), bytes))
+    }
+
+    fn rules_file(&self) -> Result<RulesFile, Failure> {
+        let Some(path) = &self.rules else { return Ok(RulesFile::default()) };
+        let origin = path.display().to_string();
+        let text = fs::read_to_string(path).map_err(|error| input(&origin, error))?;
+        RulesFile::parse(&text, &origin).map_err(|error| Failure::new(Cause::Input, error))
+    }
+}
+
+impl Program {
+    /// What it takes and gives, which arguments its results need where that can be told, and its meshes.
+    fn outside(&self) -> Result<(Signature, Option<Vec<bool>>, Vec<AbstractMesh>), Failure> {
+        match &self.form {
+            ProgramForm::Text(parsed) => {
+                let meshes = parsed.stated.meshes.iter().map(|(_, mesh)| mesh.shape().clone());
+                let meshes = meshes.filter(|mesh| !mesh.axes().is_empty()).collect();
+                Ok((parsed.signature(), Some(needed_by_results(&parsed.module)), meshes))
+            }
+            ProgramForm::Hlo(program) => Ok((program.signature().clone(), None, Vec::new())),
+            ProgramForm::Bytecode(_) => Err(Failure::input(format!(
+                "{}: the program is MLIR bytecode, into which no shardings are written",
+                self.origin
+            ))
+            .with_hint("export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto")),
+        }
+    }
+}
+
+impl PlannedProgram {
+    /// The program, pinned as its plan says.
+    pub(super) fn sharded(&self) -> Result<ShardedProgram, Failure> {
+        let wrong =
+            |error: anyhow::Error| Failure::new(Cause::Input, error.context(self.program.origin.clone()));
+        match &self.program.form {
+            ProgramForm::Text(parsed) => {
+                let sharded = ShardedModule::from_parsed(Parsed::clone(parsed), &self.plan, &self.rules);
+                sharded.map(|s| ShardedProgram::Module(Box::new(s))).map_err(|error| wrong(error.into()))
+            }
+            ProgramForm::Hlo(program) => {
+                let sharded = ShardedHlo::from_plan(program, &self.plan, &self.rules);
+                sharded.map(|s| ShardedProgram::Hlo(Box::new(s))).map_err(|error| wrong(error.into()))
+            }
+            ProgramForm::Bytecode(_) => unreachable!("there are no plans for bytecode"),
+        }
+    }
+
+    /// Tells what is worth knowing about the plan.
+    pub(super) fn tell_lints(&self, verbosity: Verbosity) {
+        tell_lints(&self.lints, verbosity);
+    }
+}
+
+/// Tells warnings, and notes too where more is asked for; of many about one thing, the first and how many.
+pub(super) fn tell_lints(lints: &[Lint], verbosity: Verbosity) {
+    const SHOWN: usize = 3;
+    let is_told = |lint: &&Lint| match verbosity {
+        Verbosity::Quiet => false,
+        Verbosity::Normal => lint.severity == shardwright_partition::Severity::Warning,
+        Verbosity::Verbose => true,
+    };
+    let mut rest: Vec<&Lint> = lints.iter().filter(is_told).collect();
+    while let Some(first) = rest.first().map(|lint| (lint.severity, lint.code)) {
+        let (alike, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|l| (l.severity, l.code) == first);
+        for lint in alike.iter().take(SHOWN) {
+            console::note(format!("{}: {lint}", lint.severity));
+        }
+        if alike.len() > SHOWN {
+            let (severity, code) = first;
+            console::note(format!("{severity}: {} more [{code}]; --json lists all", alike.len() - SHOWN));
+        }
+        rest = others;
+    }
+}
+
+fn parse_mesh(source: &str, text: &str, devices: Option<usize>) -> Result<AbstractMesh, Failure> {
+    let mesh = match devices {
+        Some(devices) => AbstractMesh::parse_for(text, devices),
+        None => AbstractMesh::parse(text),
+    };
+    mesh.map_err(|error| input(source, error))
+}
+
+/// Something that a user gave is wrong.
+fn input(source: &str, error: impl Into<anyhow::Error>) -> Failure {
+    Failure::new(Cause::Input, error.into().context(source.to_owned()))
+}
