@@ -82,7 +82,7 @@ impl<'m> Printer<'m> {
             let attributes = [
                 self.annotations.of(argument.value).map(|pinned| pinned.attribute()),
                 aliased.map(|output| format!("tf.aliasing_output = {output} : i32")),
-                argument.donated.then(|| "jax.buffer_donor = true".to_owned()),
+                (argument.donated && aliased.is_none()).then(|| "jax.buffer_donor = true".to_owned()),
                 some_text(&argument.attributes),
             ];
             self.argument(out, index, argument.value, &attributes)?;
