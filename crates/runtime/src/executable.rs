@@ -3,6 +3,7 @@ use std::sync::Arc;
 use shardwright_hlo::Signature;
 use shardwright_hlo::compiled::{CompiledError, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
+use shardwright_partition::explain::CompiledMemory;
 use shardwright_partition::{ShardedHlo, ShardedModule};
 use shardwright_pjrt::{Arg, Buffer, CompiledMemoryStats, Event, LoadedExecutable};
 use shardwright_tensor::{HostArray, TensorType};
@@ -312,12 +313,32 @@ impl Executable {
         Ok(self.loaded.executable().memory_stats()?)
     }
 
+    /// What the program needs of the memory of each device, as explanations take it.
+    ///
+    /// # Errors
+    /// When the plugin does not tell.
+    pub fn compiled_memory(&self) -> Result<CompiledMemory, RuntimeError> {
+        Ok(compiled_memory(self.loaded.client().platform_name(), self.memory_stats()?))
+    }
+
     /// Bytes that the program needs on each device while it runs: arguments, results and what is in between.
     ///
     /// # Errors
     /// When the plugin does not tell, or tells numbers that make no sense together.
     pub fn bytes_per_device(&self) -> Result<u64, RuntimeError> {
         bytes_needed(&self.name, self.loaded.client().platform_name(), self.memory_stats()?)
+    }
+}
+
+/// What a compiler for a platform says of a program's memory. Only TPUs count temporaries into the peak.
+pub(crate) fn compiled_memory(platform: &str, stats: CompiledMemoryStats) -> CompiledMemory {
+    let bytes = |number: i64| u64::try_from(number).unwrap_or(0);
+    CompiledMemory {
+        arguments: bytes(stats.argument),
+        outputs: bytes(stats.output),
+        aliased: bytes(stats.alias),
+        temporaries: bytes(stats.temp),
+        peak: (platform == "tpu").then(|| bytes(stats.peak_memory)),
     }
 }
 

@@ -1,9 +1,10 @@
 //! What is known of a program before it is compiled: what an explanation holds the compiled one against.
 
-use shardwright_hlo::{ArgumentInfo, OutputInfo};
-use shardwright_mesh::{AbstractMesh, NamedSharding};
+use shardwright_hlo::{ArgumentKind, Module, Op, OutputInfo, Phase, Role, Signature};
+use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
+use shardwright_tensor::TensorType;
 
-use crate::Strategy;
+use crate::{ShardingPlan, Strategy, WrapPolicy};
 
 /// A program as it was given to the compiler, and what was planned for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,15 +12,44 @@ pub struct Subject {
     /// The mesh that it was compiled for.
     pub mesh: AbstractMesh,
     /// What it takes, in order.
-    pub arguments: Vec<ArgumentInfo>,
-    /// Where that lies; one for each argument.
-    pub shardings: Vec<NamedSharding>,
+    pub arguments: Vec<SubjectArgument>,
     /// What it gives, in order.
-    pub outputs: Vec<OutputInfo>,
-    /// The units that are gathered one by one; none where units are not known.
+    pub outputs: Vec<SubjectOutput>,
+    /// The units that are gathered one by one, in the program's order; none where units are not known.
     pub units: Vec<SubjectUnit>,
     /// What FSDP should make of it; none for a program that is just sharded.
-    pub strategy: Option<Strategy>,
+    pub fsdp: Option<Fsdp>,
+}
+
+/// What was planned for the parameters of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fsdp {
+    /// The axis that parameters are split over.
+    pub axis: AxisName,
+    /// What is split.
+    pub strategy: Strategy,
+}
+
+/// One argument of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubjectArgument {
+    /// Its name.
+    pub name: String,
+    /// Its global type.
+    pub ty: TensorType,
+    /// What is passed there.
+    pub kind: ArgumentKind,
+    /// Where it lies.
+    pub sharding: NamedSharding,
+}
+
+/// One output of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubjectOutput {
+    /// Its name.
+    pub name: String,
+    /// The argument whose memory it takes over.
+    pub donor: Option<usize>,
 }
 
 /// A wrapped unit of a program.
@@ -29,6 +59,95 @@ pub struct SubjectUnit {
     pub path: String,
     /// What it is an instance of.
     pub class: String,
-    /// Whether the program computes it again in the backward pass.
-    pub is_recomputed: bool,
+    /// Whether the program gathers its parameters again for the backward pass.
+    pub gathers_again: bool,
+}
+
+impl Subject {
+    /// A program that a plan was made for, with the units that are wrapped.
+    pub fn of_module(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> Subject {
+        let signature = module.signature();
+        let mut subject = Subject::of_plan(plan, &signature.outputs);
+        let gathers_again = |path: &str| {
+            module.instructions.iter().any(|instruction| {
+                let unit = instruction.location.unit.map(|id| module.unit(id).path.as_str());
+                instruction.op == Op::Boundary(Role::Weight)
+                    && instruction.location.phase == Phase::Recompute
+                    && unit.is_some_and(|unit| is_in(unit, path))
+            })
+        };
+        let wrapped = module.units.iter().filter(|unit| wrap.wraps(&unit.path));
+        subject.units = wrapped
+            .map(|unit| SubjectUnit {
+                path: unit.path.clone(),
+                class: unit.class.clone(),
+                gathers_again: gathers_again(&unit.path),
+            })
+            .collect();
+        subject
+    }
+
+    /// A program from elsewhere that a plan was made for; its units are not known.
+    pub fn of_plan(plan: &ShardingPlan, outputs: &[OutputInfo]) -> Subject {
+        let argument = |a: &crate::PlannedArgument| SubjectArgument {
+            name: a.name.clone(),
+            ty: a.ty.clone(),
+            kind: a.kind,
+            sharding: a.sharding.clone(),
+        };
+        Subject {
+            mesh: plan.mesh().clone(),
+            arguments: plan.arguments().iter().map(argument).collect(),
+            outputs: outputs.iter().map(SubjectOutput::new).collect(),
+            units: Vec::new(),
+            fsdp: plan.axis().map(|axis| Fsdp { axis: axis.clone(), strategy: plan.strategy() }),
+        }
+    }
+
+    /// A program that came with its shardings, one for each argument, and without a plan.
+    pub fn of_signature(signature: &Signature, mesh: &AbstractMesh, shardings: &[NamedSharding]) -> Subject {
+        let arguments = signature.arguments.iter().zip(shardings);
+        let argument =
+            |(argument, sharding): (&shardwright_hlo::ArgumentInfo, &NamedSharding)| SubjectArgument {
+                name: argument.name.clone(),
+                ty: argument.ty.clone(),
+                kind: argument.kind,
+                sharding: sharding.clone(),
+            };
+        Subject {
+            mesh: mesh.clone(),
+            arguments: arguments.map(argument).collect(),
+            outputs: signature.outputs.iter().map(SubjectOutput::new).collect(),
+            units: Vec::new(),
+            fsdp: None,
+        }
+    }
+
+    /// The parameters: number and argument.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = (usize, &SubjectArgument)> {
+        self.arguments.iter().enumerate().filter(|(_, a)| a.kind == ArgumentKind::Parameter)
+    }
+
+    /// The innermost unit that a parameter, or what is said of an op, belongs to.
+    pub(super) fn unit_of(&self, name: &str) -> Option<&SubjectUnit> {
+        self.units.iter().filter(|unit| is_in(name, &unit.path)).max_by_key(|unit| unit.path.len())
+    }
+
+    /// Whether FSDP splits an argument, so that it has to be gathered.
+    pub(super) fn is_split(&self, argument: &SubjectArgument) -> bool {
+        let Some(fsdp) = &self.fsdp else { return false };
+        self.mesh.axis_size(fsdp.axis.as_str()).is_some_and(|size| size > 1)
+            && argument.sharding.spec().axes().any(|axis| *axis == fsdp.axis)
+    }
+}
+
+impl SubjectOutput {
+    fn new(output: &OutputInfo) -> SubjectOutput {
+        SubjectOutput { name: output.name.clone(), donor: output.donor }
+    }
+}
+
+/// Whether something of this name is the module at `path` or inside it.
+fn is_in(name: &str, path: &str) -> bool {
+    name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
 }

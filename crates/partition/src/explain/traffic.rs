@@ -1,0 +1,216 @@
+//! What travels, by purpose and axes, against what FSDP needs.
+
+use std::collections::BTreeMap;
+
+use shardwright_hlo::ArgumentKind;
+use shardwright_hlo::compiled::CollectiveKind;
+
+use super::{Cause, ExplainedCollective, Pass, Piece, Purpose, Subject, SubjectArgument, Traffic, Volume};
+use crate::data_axes;
+use crate::report::Bytes;
+
+/// How many differences are told one by one.
+const MOST_DIFFERENCES: usize = 8;
+
+type Key = (Purpose, Option<Vec<String>>);
+
+impl Volume {
+    /// One array that travels so many times.
+    pub(super) fn of(kind: CollectiveKind, array_bytes: u64, devices: usize, times: u64) -> Volume {
+        Volume {
+            arrays: times,
+            array_bytes: array_bytes.saturating_mul(times),
+            sent_bytes: kind.sent_bytes(array_bytes, devices).saturating_mul(times),
+        }
+    }
+
+    pub(super) fn add(&mut self, other: Volume) {
+        self.arrays = self.arrays.saturating_add(other.arrays);
+        self.array_bytes = self.array_bytes.saturating_add(other.array_bytes);
+        self.sent_bytes = self.sent_bytes.saturating_add(other.sent_bytes);
+    }
+}
+
+/// What one piece of a collective amounts to in one run of the program.
+pub(super) fn volume(collective: &ExplainedCollective, piece: &Piece) -> Volume {
+    let devices = collective.group_size.unwrap_or(1);
+    Volume::of(collective.kind, piece.array_bytes, devices, collective.runs.count)
+}
+
+/// What the strategy is held to.
+#[derive(Clone, Copy)]
+pub(super) struct Plan<'a> {
+    pub(super) subject: &'a Subject,
+    /// Whether a program whose units are not known gathers weights again for the backward pass.
+    gathers_again: bool,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(subject: &'a Subject, collectives: &[ExplainedCollective]) -> Plan<'a> {
+        let is_again = |piece: &Piece| {
+            piece.purpose == Purpose::Weight && matches!(piece.pass, Some(Pass::Recompute | Pass::Backward))
+        };
+        let any = || collectives.iter().flat_map(|collective| &collective.pieces).any(is_again);
+        Plan { subject, gathers_again: subject.units.is_empty() && any() }
+    }
+
+    /// How often the strategy gathers a parameter in one run.
+    pub(super) fn gathers(&self, argument: &SubjectArgument) -> u64 {
+        match &self.subject.fsdp {
+            Some(fsdp) if self.subject.is_split(argument) => {
+                let unit = self.subject.unit_of(&argument.name);
+                let gathers_again = unit.map_or(self.gathers_again, |unit| unit.gathers_again);
+                if gathers_again && fsdp.strategy.reshards_after_forward() { 2 } else { 1 }
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// Whether the program gives a parameter a new value, or its optimizer state.
+pub(super) fn is_trained(subject: &Subject, parameter: usize) -> bool {
+    subject.outputs.iter().filter_map(|output| output.donor).any(|donor| {
+        donor == parameter
+            || subject.arguments.get(donor).is_some_and(|a| a.kind == ArgumentKind::State { parameter })
+    })
+}
+
+/// All traffic by purpose and axes, and what was planned of it.
+pub(super) fn traffic(plan: Plan<'_>, collectives: &[ExplainedCollective]) -> Vec<Traffic> {
+    let mut rows: BTreeMap<Key, (Option<Volume>, Volume)> = BTreeMap::new();
+    for (key, volume) in predicted(plan) {
+        rows.entry(key).or_default().0.get_or_insert_default().add(volume);
+    }
+    for collective in collectives {
+        for piece in &collective.pieces {
+            let row = rows.entry((piece.purpose, collective.axes.clone())).or_default();
+            row.1.add(volume(collective, piece));
+        }
+    }
+    let row = |((purpose, axes), (predicted, actual)): (Key, (Option<Volume>, Volume))| Traffic {
+        differences: differences(plan.subject, collectives, purpose, axes.as_ref()),
+        purpose,
+        axes,
+        predicted,
+        actual,
+    };
+    rows.into_iter().map(row).collect()
+}
+
+/// What the strategy needs: each split parameter gathered, each gradient scattered over the axis that splits it and
+/// summed over the others that split the batch.
+fn predicted(plan: Plan<'_>) -> Vec<(Key, Volume)> {
+    let subject = plan.subject;
+    let mut predicted = Vec::new();
+    let Some(fsdp) = &subject.fsdp else { return predicted };
+    let size = |axis: &str| subject.mesh.axis_size(axis).unwrap_or(1);
+    let over = |axes: Vec<String>| Some(axes).filter(|axes| !axes.is_empty());
+    for (index, parameter) in subject.parameters() {
+        let bytes = parameter.ty.byte_count() as u64;
+        let is_split = subject.is_split(parameter);
+        let gathered = Some(vec![fsdp.axis.to_string()]);
+        if is_split {
+            let times = plan.gathers(parameter);
+            let volume = Volume::of(CollectiveKind::AllGather, bytes, size(fsdp.axis.as_str()), times);
+            predicted.push(((Purpose::Weight, gathered.clone()), volume));
+        }
+        if !is_trained(subject, index) {
+            continue;
+        }
+        let is_summed = |axis: &str| size(axis) > 1 && !(is_split && axis == fsdp.axis.as_str());
+        let summed: Vec<String> =
+            data_axes(&subject.mesh).map(ToString::to_string).filter(|axis| is_summed(axis)).collect();
+        let mut left = bytes;
+        if is_split {
+            let volume = Volume::of(CollectiveKind::ReduceScatter, bytes, size(fsdp.axis.as_str()), 1);
+            predicted.push(((Purpose::Gradient, gathered), volume));
+            left = bytes.div_ceil(size(fsdp.axis.as_str()).max(1) as u64);
+        }
+        let replicas = summed.iter().map(|axis| size(axis)).product();
+        if let Some(axes) = over(summed) {
+            let volume = Volume::of(CollectiveKind::AllReduce, left, replicas, 1);
+            predicted.push(((Purpose::Gradient, Some(axes)), volume));
+        }
+    }
+    predicted
+}
+
+/// What makes the traffic of one purpose over some axes another than was planned.
+fn differences(
+    subject: &Subject,
+    collectives: &[ExplainedCollective],
+    purpose: Purpose,
+    axes: Option<&Vec<String>>,
+) -> Vec<String> {
+    let mut folded: BTreeMap<String, Volume> = BTreeMap::new();
+    let of_row = collectives.iter().filter(|collective| collective.axes.as_ref() == axes);
+    for collective in of_row {
+        for piece in collective.pieces.iter().filter(|piece| piece.purpose == purpose) {
+            if let Some(difference) = difference(subject, collective, piece) {
+                folded.entry(difference).or_default().add(volume(collective, piece));
+            }
+        }
+    }
+    let mut told: Vec<(String, Volume)> = folded.into_iter().collect();
+    told.sort_by_key(|(text, volume)| (std::cmp::Reverse(volume.array_bytes), text.clone()));
+    let left_out = told.len().saturating_sub(MOST_DIFFERENCES);
+    let line = |(text, volume): (String, Volume)| {
+        format!("{}× {text}: {}", volume.arrays, Bytes(volume.array_bytes))
+    };
+    let mut lines: Vec<String> = told.into_iter().take(MOST_DIFFERENCES).map(line).collect();
+    if left_out > 0 {
+        lines.push(format!("{left_out} more kinds"));
+    }
+    lines
+}
+
+/// What of a piece was not planned, if anything; equal for pieces of layers that are alike.
+fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece) -> Option<String> {
+    subject.fsdp.as_ref()?;
+    let kind = collective.kind;
+    let is_planned = match piece.purpose {
+        Purpose::Weight => kind == CollectiveKind::AllGather,
+        Purpose::Gradient => match &piece.cause {
+            Cause::GradientOf(name) => {
+                let parameter = subject.arguments.iter().find(|argument| argument.name == *name);
+                let is_split = parameter.is_some_and(|parameter| subject.is_split(parameter));
+                let expected =
+                    if is_split { CollectiveKind::ReduceScatter } else { CollectiveKind::AllReduce };
+                kind == expected
+            }
+            _ => false,
+        },
+        Purpose::Scalar => true,
+        Purpose::State | Purpose::Batch | Purpose::Activation | Purpose::Other => false,
+    };
+    if is_planned {
+        return other_dtype(subject, collective, piece);
+    }
+    let of = match &piece.cause {
+        Cause::Argument(name) | Cause::Output(name) | Cause::Op(name) => folded_name(name),
+        Cause::GradientOf(name) => format!("gradient of {}", folded_name(name)),
+        Cause::Unknown => format!("an array {}", piece.ty),
+    };
+    let instead = match (piece.purpose, kind) {
+        (Purpose::Gradient, CollectiveKind::AllReduce) => " in place of reduce-scatter",
+        (Purpose::Weight, _) => " in place of all-gather",
+        _ => "",
+    };
+    Some(format!("{kind}{instead}, {of}"))
+}
+
+/// What of a planned exchange is not as the plan counts it: it is of another dtype than the parameter.
+fn other_dtype(subject: &Subject, collective: &ExplainedCollective, piece: &Piece) -> Option<String> {
+    let (Cause::Argument(name) | Cause::GradientOf(name)) = &piece.cause else { return None };
+    let planned = subject.arguments.iter().find(|argument| argument.name == *name)?.ty.dtype.to_string();
+    let (found, _) = piece.ty.split_once('[')?;
+    (found != planned)
+        .then(|| format!("{} of {} in {found}, counted as {planned}", collective.kind, folded_name(name)))
+}
+
+/// A name with its numbers left out: `model.layers.*.mlp.up_proj.weight`.
+pub(super) fn folded_name(name: &str) -> String {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let fold = |part: &str| if is_number(part) { "*".to_owned() } else { part.to_owned() };
+    name.split('.').map(fold).collect::<Vec<_>>().join(".")
+}
