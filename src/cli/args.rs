@@ -12,6 +12,7 @@ use shardwright_runtime::RuntimeOptions;
 
 use super::compiler::CompilerArgs;
 use super::console::Verbosity;
+use super::explain::{self, ExplainArgs};
 use super::failure::Failure;
 use super::names::{explain_unknown, nearest};
 use super::program::RULES_HELP;
@@ -164,6 +165,10 @@ pub(super) enum Command {
     #[command(before_help = shard::ABOUT, help_template = TEMPLATE)]
     #[command(after_help = format!("{RULES_HELP}\n\n{}\n\n{EXIT_CODES}", shard::EXAMPLES))]
     Shard(ShardArgs),
+    /// Compile a program and tell what the compiler made of it
+    #[command(before_help = explain::ABOUT, help_template = TEMPLATE)]
+    #[command(after_help = format!("{}\n\n{RULES_HELP}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}", explain::EXAMPLES))]
+    Explain(Box<ExplainArgs>),
     /// List the devices of the plugin
     Devices,
     /// Tell what a run would work with here, and what stands in its way

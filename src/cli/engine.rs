@@ -1,11 +1,12 @@
 //! The calls into the training and runtime crates, and what their errors mean for the exit code.
 
 use shardwright_mesh::{AbstractMesh, DrawStyle, Mesh, draw_mesh};
+use shardwright_partition::explain::Explanation;
 use shardwright_pjrt::Counters;
 use shardwright_runtime::compile::{CompilerDeath, Ending, ForeignProgram};
 use shardwright_runtime::plugins::ResolvedPlugin;
 use shardwright_runtime::{Executable, Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions};
-use shardwright_train::{Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults};
+use shardwright_train::{Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults, TrainStep};
 
 use super::failure::{Cause, Failure};
 use super::metrics::Figure;
@@ -33,6 +34,11 @@ pub(super) struct Engine {
 /// Reads all files of a run and refuses what can be seen to be wrong before a plugin is opened, or even fetched.
 pub(super) fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, Failure> {
     Ok(shardwright_train::prepare(config, observer)?)
+}
+
+/// The same for a run of which only the step is looked at.
+pub(super) fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, Failure> {
+    Ok(shardwright_train::prepare_unsaved(config, observer)?)
 }
 
 /// The figures of a run by Hugging Face's names.
@@ -143,6 +149,15 @@ impl Engine {
     /// What was compiled, run and copied so far.
     pub(super) fn counters(&self) -> &Counters {
         self.runtime.counters()
+    }
+
+    /// Compiles the step of a run and explains it.
+    pub(super) fn explain(
+        &self,
+        job: &Job,
+        observer: &mut dyn Observer,
+    ) -> Result<(TrainStep, Explanation), Failure> {
+        Ok(job.explain(&self.runtime, observer)?)
     }
 
     /// Trains, and tells `observer` about it.

@@ -66,6 +66,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Train(arguments) => train::run(&cli.global, arguments, &compiler),
         Command::Run(arguments) => run_program::run(&cli.global, arguments, &compiler),
         Command::Shard(arguments) => shard::run(arguments, cli.global.verbosity()),
+        Command::Explain(arguments) => explain::run(&cli.global, arguments, &compiler),
         Command::Devices => devices::run(&cli.global),
         Command::Doctor(arguments) => doctor::run(&cli.global, arguments, &compiler),
         Command::Plugins { action } => plugins::run(&cli.global, action.as_ref()),

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use shardwright_runtime::RuntimeOptions;
 use shardwright_runtime::compile::ChildCompiler;
-use shardwright_train::StopFlag;
+use shardwright_train::{StopFlag, TrainConfig};
 
 use super::args::{GlobalArgs, TrainArgs};
 use super::compile;
@@ -35,18 +36,7 @@ fn train(
     compiler: &ChildCompiler,
     stop: &StopFlag,
 ) -> Result<(), Failure> {
-    let file = match &arguments.run_file {
-        Some(path) => run_file::read(Path::new(path))?,
-        None => Layer::new(),
-    };
-    let mut options = global.runtime_options()?;
-    global.records.check()?;
-    options.compile = compile::setup(&global.compile, compiler)?;
-    let settings = Settings::read(&[&arguments.flags, &file])?;
-    let (config, notices) = config::train_config(&settings)?;
-
-    let mut report = Report::new(global.verbosity(), &config);
-    notices.iter().for_each(|notice| report.notice(notice));
+    let Prepared { config, options, mut report } = prepare(global, arguments, compiler)?;
     let prepared = engine::prepare(&config, &mut report);
     report.end();
     let job = prepared?;
@@ -59,4 +49,32 @@ fn train(
     let result = engine.train(&job, &mut report, stop);
     report.end();
     result.and(global.records.finish(engine.counters(), global.verbosity(), &options))
+}
+
+/// What the words and the run file come to.
+pub(super) struct Prepared {
+    pub(super) config: TrainConfig,
+    pub(super) options: RuntimeOptions,
+    /// Which has told what was to be noticed so far.
+    pub(super) report: Report,
+}
+
+/// Reads the settings of a run.
+pub(super) fn prepare(
+    global: &GlobalArgs,
+    arguments: &TrainArgs,
+    compiler: &ChildCompiler,
+) -> Result<Prepared, Failure> {
+    let file = match &arguments.run_file {
+        Some(path) => run_file::read(Path::new(path))?,
+        None => Layer::new(),
+    };
+    let mut options = global.runtime_options()?;
+    global.records.check()?;
+    options.compile = compile::setup(&global.compile, compiler)?;
+    let settings = Settings::read(&[&arguments.flags, &file])?;
+    let (config, notices) = config::train_config(&settings)?;
+    let report = Report::new(global.verbosity(), &config);
+    notices.iter().for_each(|notice| report.notice(notice));
+    Ok(Prepared { config, options, report })
 }

@@ -4,6 +4,7 @@ use shardwright_checkpoint::CheckpointError;
 use shardwright_data::DataError;
 use shardwright_graph::GraphError;
 use shardwright_hlo::VerifyErrors;
+use shardwright_hlo::compiled::CompiledError;
 use shardwright_model::ConfigError;
 use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
@@ -91,6 +92,9 @@ pub enum TrainError {
     /// The plugin, its devices, or a program on them.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+    /// What the compiler made cannot be read.
+    #[error(transparent)]
+    Compiled(#[from] CompiledError),
     /// The run was asked to stop.
     #[error("interrupted after {steps} of {total} steps; nothing was saved")]
     Interrupted {
@@ -137,7 +141,8 @@ impl TrainError {
             | TrainError::NoGathers { .. }
             | TrainError::Graph(_)
             | TrainError::Verify(_)
-            | TrainError::Shard(_) => TrainErrorKind::Run,
+            | TrainError::Shard(_)
+            | TrainError::Compiled(_) => TrainErrorKind::Run,
             TrainError::Interrupted { .. } => TrainErrorKind::Interrupted,
         }
     }

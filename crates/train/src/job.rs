@@ -17,6 +17,7 @@ use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, param
 use shardwright_partition::{
     CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy, data_axes,
 };
+use shardwright_partition::explain::{Explanation, Subject};
 use shardwright_runtime::Runtime;
 use shardwright_runtime::compile::CompiledBy;
 use shardwright_tensor::DType;
@@ -229,6 +230,25 @@ impl Job {
         drop(writing);
         observer.event(Event::Finished { results: &results, output_dir: &self.config.output_dir });
         Ok(results)
+    }
+
+    /// Compiles the step of the run, which is not run, and explains what the compiler made of it.
+    ///
+    /// # Errors
+    /// When the devices, the model and the batch do not go together, or the plugin fails or does not tell what it made.
+    pub fn explain(
+        &self,
+        runtime: &Runtime,
+        observer: &mut dyn Observer,
+    ) -> Result<(TrainStep, Explanation), TrainError> {
+        let mesh = self.mesh(runtime)?;
+        let (config, module, plan) = self.planned(&mesh, &self.batches(&mesh)?, observer)?;
+        let subject = Subject::of_module(&module, &plan, &config.wrap);
+        observer.event(Event::Phase(Phase::Compile));
+        let step = TrainStep::compile_planned(runtime, &mesh, &self.model, &config, module, plan)?;
+        let program = step.executable().compiled()??;
+        let explanation = Explanation::new(&program, &subject, step.executable().compiled_memory().ok());
+        Ok((step, explanation))
     }
 
     /// The step, where everything lies, and the event that tells it.

@@ -1,3 +1,171 @@
 //! `shardwright explain`.
 
 mod html;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use shardwright_checkpoint::write_bytes_atomic;
+use shardwright_hlo::OutputInfo;
+use shardwright_mesh::Mesh;
+use shardwright_partition::explain::{Explanation, Subject};
+use shardwright_partition::{PlannedOutput, ShardingPlan};
+use shardwright_runtime::Executable;
+use shardwright_runtime::compile::ChildCompiler;
+
+use super::args::{GlobalArgs, TrainArgs};
+use super::console::{self, Verbosity};
+use super::engine::{self, Engine, program_failure};
+use super::failure::{Cause, Failure};
+use super::program::ProgramArgs;
+use super::session::{PlaceArgs, Prepared};
+use super::train;
+
+use html::Surroundings;
+
+/// What `explain` does, for its help.
+pub(super) const ABOUT: &str = "\
+Compile a program and tell what the compiler made of it: which arrays travel between the devices, over which axes of the \
+mesh, how often and because of what; whether that is what FSDP needs; and what the memory of a device holds. The program \
+is not run. `shardwright explain train ...` explains the step of the run that `shardwright train ...` would be.";
+
+/// How `explain` is called.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  shardwright explain step.mlir --mesh fsdp=8
+  shardwright explain step.hlo.pb --mesh data=2,fsdp=4 --json
+  shardwright explain train run.json --mesh fsdp=8 --html step.html";
+
+/// The flags of `explain`.
+#[derive(Debug, Args)]
+#[command(subcommand_negates_reqs = true)]
+pub(super) struct ExplainArgs {
+    #[command(subcommand)]
+    step: Option<StepCommand>,
+    #[command(flatten)]
+    program: Option<ProgramArgs>,
+    #[command(flatten)]
+    place: PlaceArgs,
+    #[command(flatten)]
+    show: ShowArgs,
+}
+
+/// Programs of our own.
+#[derive(Debug, Subcommand)]
+enum StepCommand {
+    /// Explain the step that `shardwright train` would run with these settings; nothing is trained or saved
+    Train(TrainArgs),
+}
+
+/// How an explanation is shown.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Explanation")]
+struct ShowArgs {
+    /// Write one JSON object to stdout in place of tables
+    #[arg(long, global = true)]
+    json: bool,
+    /// Also write a page with drawings to this file
+    #[arg(long, global = true, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Compiles a program and tells what became of it.
+pub(super) fn run(
+    global: &GlobalArgs,
+    arguments: &ExplainArgs,
+    compiler: &ChildCompiler,
+) -> Result<(), Failure> {
+    global.records.check()?;
+    match (&arguments.step, &arguments.program) {
+        (Some(StepCommand::Train(settings)), _) => explain_step(global, arguments, settings, compiler),
+        (None, Some(program)) => explain_program(global, arguments, program, compiler),
+        (None, None) => Err(Failure::input("a program is missing: explain IN, or explain train RUN.json")),
+    }
+}
+
+fn explain_program(
+    global: &GlobalArgs,
+    arguments: &ExplainArgs,
+    program: &ProgramArgs,
+    compiler: &ChildCompiler,
+) -> Result<(), Failure> {
+    let prepared = Prepared::new(program, &arguments.place)?;
+    let session = prepared.open(global, &arguments.place, compiler)?;
+    session.tell();
+    let Some(plan) = session.plan() else {
+        let message = "the program is MLIR bytecode, of which nothing is known before it is compiled";
+        let hint = "export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto";
+        return Err(Failure::input(message).with_hint(hint));
+    };
+    let executable = session.compile()?;
+    let explanation = of_executable(&executable, &Subject::of_plan(plan, &outputs(plan)))?;
+    arguments.show.show(global, &explanation, session.engine(), session.mesh())?;
+    session.finish()
+}
+
+fn explain_step(
+    global: &GlobalArgs,
+    arguments: &ExplainArgs,
+    settings: &TrainArgs,
+    compiler: &ChildCompiler,
+) -> Result<(), Failure> {
+    let train::Prepared { config, options, mut report } = train::prepare(global, settings, compiler)?;
+    let job = engine::prepare_unsaved(&config, &mut report);
+    report.end();
+    let job = job?;
+    let engine = Engine::start(&super::fetch::plugin(global)?, &options)?;
+    let explained = engine.explain(&job, &mut report);
+    report.end();
+    let (step, explanation) = explained?;
+    arguments.show.show(global, &explanation, &engine, step.executable().mesh())?;
+    global.records.finish(engine.counters(), global.verbosity(), &options)
+}
+
+/// What became of a program.
+fn of_executable(executable: &Executable, subject: &Subject) -> Result<Explanation, Failure> {
+    let program = executable.compiled().map_err(program_failure)?;
+    let program = program.map_err(|error| Failure::new(Cause::Run, error))?;
+    Ok(Explanation::new(&program, subject, executable.compiled_memory().ok()))
+}
+
+fn outputs(plan: &ShardingPlan) -> Vec<OutputInfo> {
+    let info = |output: &PlannedOutput| OutputInfo {
+        name: output.name.clone(),
+        ty: output.ty.clone(),
+        donor: output.donor,
+        stated: None,
+    };
+    plan.outputs().iter().map(info).collect()
+}
+
+impl ShowArgs {
+    fn show(
+        &self,
+        global: &GlobalArgs,
+        explanation: &Explanation,
+        engine: &Engine,
+        mesh: &Mesh,
+    ) -> Result<(), Failure> {
+        if let Some(path) = &self.html {
+            let surroundings = Surroundings { mesh, opening: &engine.opening() };
+            write_page(path, &html::page(explanation, &surroundings))?;
+            if global.verbosity() > Verbosity::Quiet {
+                console::note(format!("page written to {}", path.display()));
+            }
+        }
+        match self.json {
+            true => console::result(json(explanation)),
+            false => console::result(explanation.to_string().trim_end()),
+        }
+        Ok(())
+    }
+}
+
+fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+    write_bytes_atomic(path, page.as_bytes()).map_err(|error| Failure::new(Cause::Run, error))
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("an explanation is plain values")
+}

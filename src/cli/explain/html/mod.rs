@@ -29,28 +29,28 @@ pub(super) struct Surroundings<'a> {
     pub(super) opening: &'a [String],
 }
 
-/// The page of one explanation, or of several of the same program, one below the other, each under its name.
-pub(super) fn page(explanations: &[(&str, &Explanation)], surroundings: &Surroundings<'_>) -> String {
-    let program = explanations.first().map_or("", |(_, explanation)| explanation.program.as_str());
-    let bodies: String = explanations.iter().map(|(name, explanation)| body(name, explanation)).collect();
+/// The page of an explanation.
+pub(super) fn page(explanation: &Explanation, surroundings: &Surroundings<'_>) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{}{bodies}</main>\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{}{}{}</main>\n\
          <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        header(program, explanations.first().map(|(_, explanation)| *explanation), surroundings),
-        title = escape(format!("{program}: what the compiler made of it")),
+        header(explanation, surroundings),
+        verdict(explanation),
+        sections(explanation),
+        title = escape(format!("{}: what the compiler made of it", explanation.program)),
     )
 }
 
-fn header(program: &str, explanation: Option<&Explanation>, surroundings: &Surroundings<'_>) -> String {
-    let mesh = explanation.map(|explanation| mesh_text(&explanation.mesh)).unwrap_or_default();
+fn header(explanation: &Explanation, surroundings: &Surroundings<'_>) -> String {
+    let mesh = mesh_text(&explanation.mesh);
     let opening: String = surroundings.opening.iter().map(|line| format!("{}\n", escape(line))).collect();
     format!(
         "<header>\n<h1>{}</h1>\n<p class=\"small\">What the compiler made of it, by shardwright {}.</p>\n\
          <pre>{opening}mesh      {}</pre>\n<figure class=\"mesh\">{}</figure>\n</header>\n",
-        escape(program),
+        escape(&explanation.program),
         env!("CARGO_PKG_VERSION"),
         escape(&mesh),
         svg_image(&svg_mesh(surroundings.mesh), &format!("the devices of the mesh {mesh}, by their ids")),
@@ -62,11 +62,7 @@ fn mesh_text(axes: &[MeshAxis]) -> String {
     axes.join(", ")
 }
 
-fn body(name: &str, explanation: &Explanation) -> String {
-    let heading = match name {
-        "" => String::new(),
-        name => format!("<h2 class=\"part\">{}</h2>\n", escape(name)),
-    };
+fn sections(explanation: &Explanation) -> String {
     let sections = [
         ("Traffic", tables::traffic(explanation)),
         ("Collectives over the program", timeline::timeline(explanation)),
@@ -80,15 +76,16 @@ fn body(name: &str, explanation: &Explanation) -> String {
         "" => String::new(),
         content => format!("<section>\n<h2>{title}</h2>\n{content}</section>\n"),
     };
-    format!("{heading}{}{}", verdict(explanation), sections.map(section).concat())
+    sections.map(section).concat()
 }
 
 fn verdict(explanation: &Explanation) -> String {
-    let (class, word) = words::grade(explanation.verdict.grade);
+    let grade = explanation.verdict.grade;
+    let class = words::grade_class(grade);
     let next = explanation.verdict.next_step.as_ref();
     let next = next.map(|next| format!("<p><b>Next:</b> {}</p>\n", escape(next))).unwrap_or_default();
     format!(
-        "<section class=\"verdict {class}\">\n<p><span class=\"badge {class}\">{word}</span> {}</p>\n{next}</section>\n",
+        "<section class=\"verdict {class}\">\n<p><span class=\"badge {class}\">{grade}</span> {}</p>\n{next}</section>\n",
         escape(&explanation.verdict.summary)
     )
 }

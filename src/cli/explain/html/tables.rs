@@ -1,7 +1,6 @@
 //! The tables of the page.
 
 use indexmap::IndexMap;
-use shardwright_partition::Bytes;
 use shardwright_partition::explain::{ExplainedCollective, Explanation, Grade, Volume};
 
 use super::bytes;
@@ -28,7 +27,7 @@ pub(super) fn traffic(explanation: &Explanation) -> String {
         let Volume { arrays, array_bytes, sent_bytes } = traffic.actual;
         let none = || Cell::Text("–".to_owned());
         table.row([
-            Cell::Text(words::purpose(traffic.purpose).to_owned()),
+            Cell::Text(traffic.purpose.to_string()),
             Cell::Name(words::axes(traffic.axes.as_deref())),
             traffic.predicted.map_or_else(none, |needed| count(needed.arrays)),
             count(arrays),
@@ -102,7 +101,7 @@ pub(super) fn parameters(explanation: &Explanation) -> String {
             bytes(parameter.bytes_per_device),
             count(parameter.forward_gathers),
             count(parameter.backward_gathers),
-            Cell::Text(words::reduced(parameter.reduced).to_owned()),
+            Cell::Text(parameter.reduced.to_string()),
             Cell::Text(parameter.verdict.summary.clone()),
         ]);
     }
@@ -130,16 +129,15 @@ pub(super) fn collectives(explanation: &Explanation) -> String {
         let piece = first.pieces.first();
         let runs: u64 = group.iter().map(|c| c.runs.count).sum();
         let unknown = if group.iter().any(|c| c.runs.is_unknown) { " or more" } else { "" };
-        let once = first.array_bytes / first.runs.count.max(1);
         table.row([
-            Cell::Text(first.kind.name().to_owned()),
+            Cell::Text(first.kind.to_string()),
             Cell::Name(words::axes(first.axes.as_deref())),
             Cell::Name(without_numbers(&words::cause(&first.pieces), group.len())),
-            Cell::Text(piece.map_or("", |piece| words::purpose(piece.purpose)).to_owned()),
-            Cell::Text(piece.and_then(|piece| piece.pass).map_or("", words::pass).to_owned()),
+            Cell::Text(piece.map(|piece| piece.purpose.to_string()).unwrap_or_default()),
+            Cell::Text(piece.and_then(|piece| piece.pass).map(|pass| pass.to_string()).unwrap_or_default()),
             Cell::Number { value: runs as f64, text: format!("{runs}{unknown}") },
-            bytes(once),
-            bytes(group.iter().map(|c| c.sent_bytes).sum()),
+            bytes(first.array_bytes),
+            bytes(group.iter().copied().map(words::sent).sum()),
             Cell::Text(if first.is_async { "yes" } else { "no" }.to_owned()),
         ]);
     }
@@ -152,10 +150,9 @@ fn folded(collectives: &[ExplainedCollective]) -> Groups<'_> {
     let mut groups = Groups::new();
     for collective in collectives {
         let ExplainedCollective { kind, axes, is_async, array_bytes, pieces, .. } = collective;
-        let once = array_bytes / collective.runs.count.max(1);
         let what = pieces.first().map(|piece| (piece.purpose, piece.pass));
         let name = without_numbers(&words::cause(pieces), 2);
-        let key = format!("{kind:?} {axes:?} {is_async} {once} {what:?} {name}");
+        let key = format!("{kind:?} {axes:?} {is_async} {array_bytes} {what:?} {name}");
         groups.entry(key).or_default().push(collective);
     }
     groups
@@ -178,8 +175,7 @@ fn without_numbers(name: &str, count: usize) -> String {
 }
 
 fn badge(grade: Grade) -> Cell {
-    let (class, word) = words::grade(grade);
-    Cell::Badge { class, word: word.to_owned(), order: grade as usize }
+    Cell::Badge { class: words::grade_class(grade), word: grade.to_string(), order: grade as usize }
 }
 
 fn count(count: u64) -> Cell {

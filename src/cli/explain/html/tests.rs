@@ -128,7 +128,7 @@ fn memory(steps: u64) -> MemoryReport {
 fn page_of(explanation: &Explanation) -> String {
     let mesh = Mesh::new(AbstractMesh::parse("data=2,fsdp=4").unwrap(), (0..8).collect::<Vec<_>>()).unwrap();
     let opening = ["plugin    cpu, PJRT API 0.115".to_owned(), "platform  cpu, 8 devices".to_owned()];
-    page(&[("", explanation)], &Surroundings { mesh: &mesh, opening: &opening })
+    page(explanation, &Surroundings { mesh: &mesh, opening: &opening })
 }
 
 #[test]

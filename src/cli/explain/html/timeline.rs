@@ -9,7 +9,7 @@ use shardwright_partition::explain::{ExplainedCollective, Explanation};
 use shardwright_partition::Bytes;
 
 use super::markup::escape;
-use super::words::{axes, cause, kind_class, pass, runs};
+use super::words::{axes, cause, kind_class, runs, sent};
 
 const WIDTH: f64 = 1000.0;
 const LABELS: f64 = 110.0;
@@ -47,11 +47,11 @@ pub(super) fn timeline(explanation: &Explanation) -> String {
         );
         spans.iter().for_each(|span| drawing += &span.svg(y));
     }
-    let sent: u64 = explanation.collectives.iter().map(|c| c.sent_bytes).sum();
+    let total: u64 = explanation.collectives.iter().map(sent).sum();
     let label = format!(
         "{} collectives of the program in its order, by the mesh axes that they run over; each device sends {} in one run",
         explanation.collectives.len(),
-        Bytes(sent)
+        Bytes(total)
     );
     format!(
         "<figure>{}<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"timeline\">\
@@ -61,7 +61,7 @@ pub(super) fn timeline(explanation: &Explanation) -> String {
          </figure>\n",
         legend(explanation),
         LABELS + WIDTH + 2.0,
-        Bytes(sent),
+        Bytes(total),
         label = escape(label),
     )
 }
@@ -69,10 +69,10 @@ pub(super) fn timeline(explanation: &Explanation) -> String {
 /// The boxes of each lane. Collectives lie end to end, whatever their lanes.
 fn lanes(explanation: &Explanation) -> BTreeMap<String, Vec<Span<'_>>> {
     let collectives = &explanation.collectives;
-    let total: u64 = collectives.iter().map(|c| c.sent_bytes).sum();
+    let total: u64 = collectives.iter().map(sent).sum();
     let width = |c: &ExplainedCollective| match total {
         0 => WIDTH / collectives.len() as f64,
-        _ => WIDTH * c.sent_bytes as f64 / total as f64,
+        _ => WIDTH * sent(c) as f64 / total as f64,
     };
     let mut lanes: BTreeMap<String, Vec<Span<'_>>> = BTreeMap::new();
     let mut start = LABELS;
@@ -103,16 +103,16 @@ impl Span<'_> {
     }
 
     fn title(&self) -> String {
-        let sent = Bytes(self.collectives.iter().map(|c| c.sent_bytes).sum());
+        let sent = Bytes(self.collectives.iter().copied().map(sent).sum());
         match &self.collectives[..] {
             [one] => {
                 let whole = Bytes(one.array_bytes);
-                let pass = one.pieces.first().and_then(|piece| piece.pass).map(pass);
+                let pass = one.pieces.first().and_then(|piece| piece.pass);
                 let pass = pass.map(|pass| format!(", {pass}")).unwrap_or_default();
-                format!("{} {}\n{}{pass}\n{whole}, sends {sent}", runs(one.runs), one.kind.name(), cause(&one.pieces))
+                format!("{} {}\n{}{pass}\n{whole}, sends {sent}", runs(one.runs), one.kind, cause(&one.pieces))
             }
             several => {
-                let (count, kind) = (several.len(), self.kind.name());
+                let (count, kind) = (several.len(), self.kind);
                 let first = cause(&several[0].pieces);
                 format!("{count} {kind} in a row, sending {sent}\nfirst: {first}")
             }
@@ -123,7 +123,7 @@ impl Span<'_> {
 fn legend(explanation: &Explanation) -> String {
     let has = |kind: &CollectiveKind| explanation.collectives.iter().any(|c| c.kind == *kind);
     let entry = |kind: CollectiveKind| {
-        format!("<li><span class=\"key {}\"></span>{}</li>", kind_class(kind), escape(kind.name()))
+        format!("<li><span class=\"key {}\"></span>{}</li>", kind_class(kind), escape(kind))
     };
     let entries: String = CollectiveKind::ALL.into_iter().filter(has).map(entry).collect();
     format!("<ul class=\"legend\">{entries}</ul>")

@@ -1,7 +1,7 @@
-//! What things are called on the page.
+//! What things are called on the page, and how they are marked.
 
 use shardwright_hlo::compiled::CollectiveKind;
-use shardwright_partition::explain::{Cause, Grade, Pass, Piece, Purpose, Reduced, Runs};
+use shardwright_partition::explain::{Cause, ExplainedCollective, Grade, Piece, Runs};
 
 /// The axes that a collective runs over.
 pub(super) fn axes(axes: Option<&[String]>) -> String {
@@ -25,14 +25,19 @@ pub(super) fn kind_class(kind: CollectiveKind) -> &'static str {
     }
 }
 
-/// Class and word of a grade.
-pub(super) fn grade(grade: Grade) -> (&'static str, &'static str) {
+/// The class of the boxes of a grade.
+pub(super) fn grade_class(grade: Grade) -> &'static str {
     match grade {
-        Grade::NotSharded => ("g-none", "not sharded"),
-        Grade::AsPlanned => ("g-good", "as planned"),
-        Grade::Costly => ("g-costly", "costly"),
-        Grade::Lost => ("g-lost", "lost"),
+        Grade::NotSharded => "g-none",
+        Grade::AsPlanned => "g-good",
+        Grade::Costly => "g-costly",
+        Grade::Lost => "g-lost",
     }
+}
+
+/// What each device sends for a collective in one run of the program.
+pub(super) fn sent(collective: &ExplainedCollective) -> u64 {
+    collective.sent_bytes.saturating_mul(collective.runs.count)
 }
 
 /// What the pieces of a collective come from: the first, and how many more there are.
@@ -43,7 +48,7 @@ pub(super) fn cause(pieces: &[Piece]) -> String {
         Cause::GradientOf(name) => format!("gradient of {name}"),
         Cause::Output(name) => format!("output {name}"),
         Cause::Op(name) => name.clone(),
-        Cause::Unknown => "unknown".to_owned(),
+        Cause::Unknown => first.purpose.to_string(),
     };
     if rest.is_empty() { name } else { format!("{name} and {} more", rest.len()) }
 }
@@ -53,38 +58,4 @@ pub(super) fn runs(runs: Runs) -> String {
     let most = if runs.is_conditional { "at most " } else { "" };
     let unknown = if runs.is_unknown { " × unknown" } else { "" };
     format!("{most}{}{unknown} ×", runs.count)
-}
-
-/// A pass.
-pub(super) fn pass(pass: Pass) -> &'static str {
-    match pass {
-        Pass::Forward => "forward",
-        Pass::Recompute => "recompute",
-        Pass::Backward => "backward",
-        Pass::Update => "update",
-    }
-}
-
-/// A purpose.
-pub(super) fn purpose(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::Weight => "weights",
-        Purpose::Gradient => "gradients",
-        Purpose::State => "optimizer state",
-        Purpose::Batch => "batch",
-        Purpose::Activation => "activations",
-        Purpose::Scalar => "a few numbers",
-        Purpose::Other => "other",
-    }
-}
-
-/// How a gradient is summed.
-pub(super) fn reduced(reduced: Reduced) -> &'static str {
-    match reduced {
-        Reduced::ReduceScatter => "reduce-scatter",
-        Reduced::AllReduce => "all-reduce",
-        Reduced::AllToAll => "all-to-all",
-        Reduced::Ring => "ring",
-        Reduced::Nowhere => "not summed",
-    }
 }
