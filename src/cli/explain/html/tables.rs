@@ -5,7 +5,7 @@ use shardwright_partition::explain::{ExplainedCollective, Explanation, Grade, Vo
 
 use super::bytes;
 use super::markup::Column::{Number, Text};
-use super::markup::{Cell, Table};
+use super::markup::{Cell, Table, escape};
 use super::words;
 
 /// What travels, by purpose and axes, against what the strategy needs.
@@ -20,12 +20,11 @@ pub(super) fn traffic(explanation: &Explanation) -> String {
             Number("bytes needed"),
             Number("bytes"),
             Number("sent by a device"),
-            Text("difference"),
         ],
     );
     for traffic in &explanation.traffic {
         let Volume { arrays, array_bytes, sent_bytes } = traffic.actual;
-        let none = || Cell::Text("–".to_owned());
+        let none = || Cell::Number { value: -1.0, text: "–".to_owned() };
         table.row([
             Cell::Text(traffic.purpose.to_string()),
             Cell::Name(words::axes(traffic.axes.as_deref())),
@@ -34,10 +33,16 @@ pub(super) fn traffic(explanation: &Explanation) -> String {
             traffic.predicted.map_or_else(none, |needed| bytes(needed.array_bytes)),
             bytes(array_bytes),
             bytes(sent_bytes),
-            Cell::Text(traffic.differences.join("; ")),
         ]);
     }
-    table.html()
+    let differences = explanation.traffic.iter().flat_map(|traffic| {
+        let item = |difference| format!("<li>{}: {}</li>\n", escape(traffic.purpose), escape(difference));
+        traffic.differences.iter().map(item)
+    });
+    match differences.collect::<String>() {
+        none if none.is_empty() => table.html(),
+        items => format!("{}<ul class=\"small\">\n{items}</ul>\n", table.html()),
+    }
 }
 
 /// The wrapped units.

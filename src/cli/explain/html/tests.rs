@@ -174,12 +174,3 @@ fn a_program_without_collectives_has_a_page() {
     assert!(page.contains("no data moves between devices"));
     assert!(!page.contains("NaN"), "{page}");
 }
-
-#[test]
-fn zz_write() {
-    let mut explanation = decoder("train_step", 12);
-    explanation.collectives[5].kind = CollectiveKind::AllToAll;
-    std::fs::write("/tmp/p4run/page.html", page_of(&explanation)).unwrap();
-    explanation.verdict = verdict(Grade::Lost, "the program moves activations in place of weights, which no FSDP program should do, and which gets slower with the batch");
-    std::fs::write("/tmp/p4run/page2.html", page_of(&explanation)).unwrap();
-}
