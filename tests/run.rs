@@ -4,7 +4,7 @@
 mod command;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Output;
 
 use expect_test::{Expect, expect};
@@ -174,4 +174,100 @@ fn partial_permutations_end_on_all_devices() {
     let report = folder.json("p.mlir --mesh x=4 --shard #0=(x) --input p.npy --output out.npy --repeat 100");
     assert_eq!(report["runs"], 100);
     assert_eq!(folder.npy("out.npy"), HostArray::from_slice(&[32], &blocks([0., 1., 1., 3.])).unwrap());
+}
+
+#[test]
+fn shardings_of_another_rank_or_mesh_are_refused_before_a_plugin_is_looked_for() {
+    let folder = Folder::new().with("p.mlir", identity("256x20x1000xf32"));
+    check_early_failure(&folder, "p.mlir --mesh fsdp=4 --shard x=(-,fsdp)", expect![[""]]);
+    check_early_failure(&folder, "p.mlir --mesh fsdp=4 --shard x=(-,fsdp,-,-)", expect![[""]]);
+    check_early_failure(&folder, "p.mlir --mesh model=4 --shard x=(mdl,-,-)", expect![[""]]);
+}
+
+#[test]
+fn files_that_are_no_program_are_refused_before_a_plugin_is_looked_for() {
+    let reshape = binary("add").replace("stablehlo.add %a, %b : tensor<64x32xf32>", "stablehlo.reshape %a : (tensor<64x32xf32>) -> tensor<31xf32>");
+    let folder = Folder::new()
+        .with("hlo.txt", "HloModule m\nENTRY main { p = f32[4,8] parameter(0)\n ROOT r = f32[31] reshape(p) }\n")
+        .with("reshape.mlir", reshape)
+        .with("cut.mlir", &identity("2xf32")[..60])
+        .with("empty", "")
+        .with("cut.pb", b"\x0a\x01m\x12\x04main\x1a\x7f\x0a");
+    check_early_failure(&folder, "hlo.txt", expect![[""]]);
+    check_early_failure(&folder, "reshape.mlir", expect![[""]]);
+    check_early_failure(&folder, "cut.mlir", expect![[""]]);
+    check_early_failure(&folder, "empty", expect![[""]]);
+    check_early_failure(&folder, "cut.pb", expect![[""]]);
+    check_early_failure(&folder, "nowhere.mlir", expect![[""]]);
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_all_told_before_a_plugin_is_looked_for() {
+    let program = binary("add").replace("%b: tensor<64x32xf32> loc", "%b: tensor<64xi32> loc");
+    let program = program.replace("%a, %b :", "%a, %a :");
+    let folder = Folder::new()
+        .with("p.mlir", program)
+        .with_npy("a.npy", &counted(&[32, 64]))
+        .with_npy("b.npy", &HostArray::from_slice(&[64], &[1i64; 64]).unwrap())
+        .with_npy("ab.npy", &counted(&[64, 32]))
+        .with_npy("1.npy", &HostArray::from_slice(&[64], &[1i32; 64]).unwrap());
+    check_early_failure(&folder, "p.mlir --input a.npy --input b.npy --input ab.npy", expect![[""]]);
+    check_early_failure(&folder, "p.mlir --input 1.npy", expect![[""]]);
+    check_early_failure(&folder, "p.mlir --input 1.npy --seed 3 --input b.npy", expect![[""]]);
+    check_early_failure(&folder, "p.mlir --range ids=0..3", expect![[""]]);
+    check_early_failure(&folder, "p.mlir --output out.csv", expect![[""]]);
+    check_early_failure(&folder, "p.mlir --compare_single --tolerance -1", expect![[""]]);
+    check_early_failure(&folder, "--mesh x=4", expect![[""]]);
+}
+
+#[test]
+fn a_mesh_of_another_number_of_devices_says_what_to_do() {
+    let folder = Folder::new().with("p.mlir", identity("8xf32"));
+    check_failure(&folder, "p.mlir --mesh x=1,y=8 --cpu_devices 1", expect![[""]]);
+    check_failure(&folder, "p.mlir --mesh x=1,y=4 --cpu_devices 8", expect![[""]]);
+    let report = folder.json("p.mlir --mesh x=1,y=4 --cpu_devices 8 --devices 4 --seed 0");
+    assert_eq!(report["devices"], serde_json::json!([0, 1, 2, 3]));
+}
+
+#[test]
+fn drawn_inputs_are_the_same_on_any_mesh_and_written_in_any_format() {
+    let folder = Folder::new().with("p.mlir", binary("multiply")).with("id.mlir", identity("64x32xf32").replace("%x: tensor<64x32xf32> loc(\"x\")", "%c: tensor<64x32xf32> loc(\"c\")").replace("return %x", "return %c"));
+    let report = folder.json("p.mlir --mesh x=4 --shard a=(x,-) --seed 7 --compare_single --output out.npz");
+    assert_eq!(report["outputs"][0]["difference"]["absolute"], 0.0);
+    folder.json("p.mlir --seed 7 --output c.npy");
+    for again in ["out.npz", "folder", "out.safetensors"] {
+        folder.json(&format!("p.mlir --mesh x=2 --seed 7 --output {again}"));
+        // The output of one run is an input of the next.
+        folder.json(&format!("id.mlir --input {again} --output copy.npy"));
+        assert_eq!(folder.npy("copy.npy"), folder.npy("c.npy"), "{again}");
+    }
+}
+
+#[test]
+fn a_difference_beyond_the_tolerance_is_a_failure() {
+    // A sum over devices has another order than one on a single device.
+    let program = "module @sum {
+  func.func @main(%x: tensor<4096xf32> loc(\"x\")) -> (tensor<f32> {jax.result_info = \"sum\"}) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4096xf32>, tensor<f32>) -> tensor<f32>
+    return %sum : tensor<f32>
+  }
+}
+";
+    let folder = Folder::new().with("p.mlir", program);
+    let words = "p.mlir --mesh x=8 --shard x=(x) --seed 1 --compare_single -q";
+    assert!(folder.run(words).status.success());
+    let output = folder.run(&format!("{words} --tolerance 0"));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("outputs differ from those of one device"));
+}
+
+#[test]
+fn bytecode_runs_on_one_device_and_a_newer_artifact_is_refused() {
+    let folder = Folder::new().with("newer.bc", b"ML\xefR\x0dStableHLO_v99.0.0\0");
+    let output = folder.run("newer.bc -q");
+    assert_eq!(output.status.code(), Some(2));
+    let message = text(&output.stderr);
+    assert!(message.contains("StableHLO 99.0.0, and the plugin knows StableHLO up to 1."), "{message}");
+    check_early_failure(&folder, "newer.bc --mesh x=4", expect![[""]]);
 }

@@ -16,6 +16,8 @@ use super::report::labelled;
 const MESH_HINT: &str =
     "--mesh names the axes and their sizes; --cpu_devices sets how many devices a CPU plugin has";
 
+const DEVICES_HINT: &str = "--devices 4 uses the first 4 devices only; --cpu_devices sets how many a CPU plugin has";
+
 const TIMEOUT_HINT: &str = "--compile_timeout sets how many seconds a compiler may take";
 
 const MEMORY_HINT: &str = "--compile_memory sets how many gibibytes of address space a compiler may use";
@@ -104,11 +106,14 @@ impl Engine {
     pub(super) fn mesh(&self, shape: &AbstractMesh, first: Option<usize>) -> Result<Mesh, Failure> {
         let found = self.runtime.devices().count();
         match first {
-            None => self.runtime.mesh(&shape.to_string()).map_err(program_failure),
+            None => {
+                let mesh = self.runtime.mesh(&shape.to_string());
+                mesh.map_err(|error| program_failure(error).with_hint(DEVICES_HINT))
+            }
             Some(count) if count > found => {
                 let platform = self.runtime.platform();
                 let message = format!("--devices {count}: platform {platform} has {found} devices");
-                Err(Failure::input(message).with_hint(MESH_HINT))
+                Err(Failure::input(message).with_hint(DEVICES_HINT))
             }
             Some(count) if count != shape.size() => {
                 let size = shape.size();

@@ -91,13 +91,14 @@ fn explain_program(
     compiler: &ChildCompiler,
 ) -> Result<(), Failure> {
     let prepared = Prepared::new(program, &arguments.place)?;
-    let session = prepared.open(global, &arguments.place, compiler)?;
-    session.tell();
-    let Some(plan) = session.plan() else {
-        let message = "the program is MLIR bytecode, of which nothing is known before it is compiled";
+    if let Prepared::Bytecode(_) = prepared {
+        let message = "the program is MLIR bytecode, of which nothing is known that could be explained";
         let hint = "export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto";
         return Err(Failure::input(message).with_hint(hint));
-    };
+    }
+    let session = prepared.open(global, &arguments.place, compiler)?;
+    session.tell();
+    let plan = session.plan().expect("only bytecode has no plan");
     let executable = session.compile()?;
     let explanation = of_executable(&executable, &Subject::of_plan(plan, &outputs(plan)))?;
     arguments.show.show(global, &explanation, session.engine(), session.mesh())?;
