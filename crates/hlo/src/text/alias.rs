@@ -71,7 +71,8 @@ impl<'a> Aliases<'a> {
             if cursor.eat("}") {
                 depth -= 1;
             } else if !cursor.eat(",") {
-                let name = if cursor.peek() == Some(b'"') { cursor.string()? } else { cursor.word("`#-}`")? };
+                let name =
+                    if cursor.peek() == Some(b'"') { cursor.string()? } else { cursor.word("`#-}`")? };
                 cursor.expect(":")?;
                 if cursor.eat("{") {
                     depth += 1;

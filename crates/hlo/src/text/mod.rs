@@ -5,7 +5,7 @@
 //! | characters to tokens and bracketed stretches | `scan` |
 //! | aliases and resources written out | `alias` |
 //! | operations, in the generic form or their own, to a `tree` | `parse` |
-//! | each op's own form, as a table | `forms`, read by `pretty`; what only one op has, `own` |
+//! | each op's own form, as a table | `forms`, of the pieces in `form` that `pretty` reads; what only one op has, `own` |
 //! | a tree back to text in the generic form | `write` |
 //!
 //! Nesting is limited, so no text makes what walks over a tree run out of stack, and a tree takes memory in proportion
@@ -13,6 +13,7 @@
 
 mod alias;
 mod error;
+mod form;
 mod forms;
 mod own;
 mod parse;

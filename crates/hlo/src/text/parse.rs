@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use super::ParseError;
 use super::alias::Aliases;
 use super::error::ParseProblem;
-use super::forms::{FORMS, Form, SHORT_NAMES};
+use super::form::Form;
+use super::forms::{FORMS, SHORT_NAMES};
 use super::scan::{Cursor, Raw, Result};
 use super::shared::{Text, Texts};
 use super::tree::{Named, Operation, Position, ResultName, TreeArgument, TreeRegion, Use};
@@ -59,7 +60,12 @@ impl<'a> Parser<'a> {
             Some(last) => {
                 operations.push(last);
                 let body = TreeRegion { arguments: Vec::new(), operations };
-                Ok(Operation { name: "builtin.module".into(), regions: vec![body], at, ..Operation::default() })
+                Ok(Operation {
+                    name: "builtin.module".into(),
+                    regions: vec![body],
+                    at,
+                    ..Operation::default()
+                })
             }
         }
     }
@@ -91,7 +97,9 @@ impl<'a> Parser<'a> {
             op.name = self.texts.get(name);
             self.pretty(&mut op)?;
         }
-        op.location = self.location()?;
+        if op.location.is_none() {
+            op.location = self.location()?;
+        }
         self.check_counts(&op)?;
         Ok(op)
     }
@@ -262,8 +270,7 @@ impl<'a> Parser<'a> {
             let name = self.cursor.name("%", "an argument")?;
             self.cursor.expect(":")?;
             let ty = self.ty()?;
-            let attributes =
-                if self.cursor.peek() == Some(b'{') { self.dictionary()? } else { Vec::new() };
+            let attributes = if self.cursor.peek() == Some(b'{') { self.dictionary()? } else { Vec::new() };
             let location = self.location()?;
             arguments.push(TreeArgument { name: self.texts.get(name), ty, attributes, location, at });
             if !self.cursor.eat(",") {
@@ -316,7 +323,7 @@ impl<'a> Parser<'a> {
         self.text(raw)
     }
 
-    fn raw_type(&mut self) -> Result<Raw> {
+    pub(super) fn raw_type(&mut self) -> Result<Raw> {
         let start = self.cursor.next_offset();
         let mut refers = false;
         match self.cursor.peek() {
@@ -342,21 +349,9 @@ impl<'a> Parser<'a> {
         Ok(Raw { start, end: self.cursor.offset(), refers })
     }
 
-    /// One attribute with the type that may follow it: `dense<0> : tensor<f32>`, `"text"`, `@name`, `[1, 2]`.
-    pub(super) fn attribute(&mut self) -> Result<Text> {
-        let start = self.cursor.next_offset();
-        let mut refers = match self.cursor.peek() {
-            Some(b'{') => self.cursor.bracketed("{")?.refers,
-            Some(b'[') => self.cursor.bracketed("[")?.refers,
-            _ => self.cursor.until(" \n\t\r:,", "an attribute")?.refers,
-        };
-        let mut end = self.cursor.offset();
-        if self.cursor.eat(":") {
-            let ty = self.raw_type()?;
-            refers |= ty.refers;
-            end = ty.end;
-        }
-        self.text(Raw { start, end, refers })
+    /// One attribute without the type that may follow it: `dense<0>`, `"text"`, `true`.
+    pub(super) fn plain_attribute(&mut self) -> Result<Raw> {
+        self.cursor.until(" \t\r\n:,", "an attribute")
     }
 
     /// `@name` or `@"name"`, without `@`.

@@ -2,7 +2,7 @@
 
 use super::ParseError;
 use super::error::ParseProblem;
-use super::forms::{COMMON, Piece, Types};
+use super::form::{COMMON, Form, Piece, Types};
 use super::own::{array, quoted};
 use super::parse::Parser;
 use super::scan::Result;
@@ -12,11 +12,20 @@ use super::tree::{Named, Operation};
 impl Parser<'_> {
     /// Reads what follows an op's name.
     pub(super) fn pretty(&mut self, op: &mut Operation) -> Result<()> {
-        match self.form(op).filter(|form| !form.pieces.is_empty()) {
-            Some(form) => form.pieces.iter().try_for_each(|piece| self.piece(piece, op))?,
-            None => COMMON.iter().try_for_each(|piece| self.piece(piece, op)).map_err(|_| self.unknown_form(op))?,
+        match self.form(op).filter(|form| form.types != Types::Generic) {
+            Some(form) => self.form_of(form, op)?,
+            None => self.form_of(COMMON, op).map_err(|_| self.unknown_form(op))?,
         }
         self.sort_properties(op)
+    }
+
+    fn form_of(&mut self, form: &Form, op: &mut Operation) -> Result<()> {
+        form.pieces.iter().try_for_each(|piece| self.piece(piece, op))?;
+        if form.types == Types::InPieces {
+            return Ok(());
+        }
+        self.attributes(op)?;
+        self.types_of(form.types, op)
     }
 
     fn unknown_form(&self, op: &Operation) -> ParseError {
@@ -29,6 +38,10 @@ impl Parser<'_> {
             Piece::Operands => op.operands = self.uses()?,
             Piece::Called => self.called(op)?,
             Piece::Token(token) => self.cursor.expect(token)?,
+            Piece::Field(name) => {
+                self.cursor.expect(name)?;
+                self.cursor.expect("=")?;
+            }
             Piece::Key(key) => {
                 if !self.key(key) {
                     return Err(self.cursor.unexpected(&format!("`, {key} =`")));
@@ -52,18 +65,17 @@ impl Parser<'_> {
                 self.set(op, name, &format!("#stablehlo<{kind} {word}>"));
             }
             Piece::Attribute(name) => {
-                let value = self.attribute()?;
+                let value = self.plain_attribute()?;
+                let value = self.text(value)?;
                 self.set(op, name, &value);
             }
             Piece::Name(name) => {
                 let symbol = self.symbol()?;
                 self.set(op, name, &quoted(symbol));
             }
-            Piece::Angled(name, before) => self.wrapped(op, name, before, "<", "")?,
-            Piece::Listed(name, before, after) => self.wrapped(op, name, before, "[", after)?,
-            Piece::Braced(name, before, after) => self.wrapped(op, name, before, "{", after)?,
-            Piece::Attributes => self.attributes(op)?,
-            Piece::Types(types) => self.types_of(op, types)?,
+            Piece::Angled(name, before) => self.wrapped(op, name, "<", (before, ""))?,
+            Piece::Listed(name, around) => self.wrapped(op, name, "[", around)?,
+            Piece::Braced(name, around) => self.wrapped(op, name, "{", around)?,
             Piece::Own(read) => read(self, op)?,
         }
         Ok(())
@@ -91,7 +103,14 @@ impl Parser<'_> {
         self.text(raw)
     }
 
-    fn wrapped(&mut self, op: &mut Operation, name: &str, before: &str, open: &str, after: &str) -> Result<()> {
+    /// A property that is what stands in brackets, with something around it.
+    pub(super) fn wrapped(
+        &mut self,
+        op: &mut Operation,
+        name: &str,
+        open: &str,
+        (before, after): (&str, &str),
+    ) -> Result<()> {
         let inner = self.bracketed_text(open)?;
         self.set(op, name, &format!("{before}{inner}{after}"));
         Ok(())
@@ -103,9 +122,9 @@ impl Parser<'_> {
         op.properties.push(Named { name, value, at: op.at });
     }
 
-    pub(super) fn types_of(&mut self, op: &mut Operation, types: Types) -> Result<()> {
+    pub(super) fn types_of(&mut self, types: Types, op: &mut Operation) -> Result<()> {
         let may_be_none = matches!(types, Types::Each | Types::OperandsOnly) && op.operands.is_empty();
-        if may_be_none && self.cursor.peek() != Some(b':') {
+        if types == Types::None || may_be_none && self.cursor.peek() != Some(b':') {
             return Ok(());
         }
         self.cursor.expect(":")?;
@@ -157,6 +176,7 @@ impl Parser<'_> {
                 op.operand_types = list;
                 op.result_types = self.types()?;
             }
+            Types::None | Types::InPieces | Types::Generic => {}
         }
         Ok(())
     }
