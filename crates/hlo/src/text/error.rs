@@ -29,7 +29,7 @@ pub enum ParseProblem {
     },
     /// An op's own way of being written is not known.
     #[error(
-        "op `{op}` is written in a form that is not known here, after which {found} is left; print the module in the \
+        "op `{op}` is written in a form that is not known here, with {found} at this place; print the module in the \
          generic form"
     )]
     UnknownForm {
@@ -119,6 +119,6 @@ fn excerpt(text: &str, at: Position) -> String {
 }
 
 /// Tabs and the like as one column of space, so that the mark stands where it should.
-pub(super) fn printable(c: char) -> char {
+fn printable(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }

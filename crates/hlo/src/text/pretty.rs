@@ -13,10 +13,9 @@ impl Parser<'_> {
     /// Reads what follows an op's name.
     pub(super) fn pretty(&mut self, op: &mut Operation) -> Result<()> {
         match self.form(op).filter(|form| form.types != Types::Generic) {
-            Some(form) => self.form_of(form, op)?,
-            None => self.form_of(COMMON, op).map_err(|_| self.unknown_form(op))?,
+            Some(form) => self.form_of(form, op),
+            None => self.form_of(COMMON, op).map_err(|error| self.unknown_form(op, error)),
         }
-        self.sort_properties(op)
     }
 
     fn form_of(&mut self, form: &Form, op: &mut Operation) -> Result<()> {
@@ -28,9 +27,10 @@ impl Parser<'_> {
         self.types_of(form.types, op)
     }
 
-    fn unknown_form(&self, op: &Operation) -> ParseError {
-        let problem = ParseProblem::UnknownForm { op: op.name.to_string(), found: self.cursor.found() };
-        self.cursor.error(problem)
+    fn unknown_form(&self, op: &Operation, error: ParseError) -> ParseError {
+        let ParseProblem::Unexpected { found, .. } = error.problem() else { return error };
+        let problem = ParseProblem::UnknownForm { op: op.name.to_string(), found: found.clone() };
+        ParseError::new(self.cursor.text(), error.position(), problem)
     }
 
     fn piece(&mut self, piece: &Piece, op: &mut Operation) -> Result<()> {
