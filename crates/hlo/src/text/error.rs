@@ -115,7 +115,8 @@ fn excerpt(text: &str, at: Position) -> String {
     let column = at.column.saturating_sub(1) as usize;
     let skipped = column.saturating_sub(EXCERPT);
     let shown: String = line.chars().skip(skipped).take(2 * EXCERPT).map(printable).collect();
-    format!("  {shown}\n  {:column$}^", "", column = column - skipped)
+    let shown = format!("  {shown}");
+    format!("{}\n  {:column$}^", shown.trim_end(), "", column = column - skipped)
 }
 
 /// Tabs and the like as one column of space, so that the mark stands where it should.

@@ -111,7 +111,7 @@ pub(super) fn constant(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()
     parser.attributes(op)?;
     let value = parser.plain_attribute()?;
     parser.cursor.expect(":")?;
-    let ty = parser.raw_type()?;
+    let ty = parser.cursor.ty()?;
     let value = Raw { start: value.start, end: ty.end, refers: value.refers || ty.refers };
     let (value, ty) = (parser.text(value)?, parser.text(ty)?);
     parser.set(op, "value", &value);

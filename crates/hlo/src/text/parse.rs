@@ -320,34 +320,8 @@ impl<'a> Parser<'a> {
 
     /// One type: `f32`, `tensor<…>`, `!dialect.name<…>`, `(types) -> types` or an alias.
     pub(super) fn ty(&mut self) -> Result<Text> {
-        let raw = self.raw_type()?;
+        let raw = self.cursor.ty()?;
         self.text(raw)
-    }
-
-    pub(super) fn raw_type(&mut self) -> Result<Raw> {
-        let start = self.cursor.next_offset();
-        let mut refers = false;
-        match self.cursor.peek() {
-            Some(b'(') => {
-                refers |= self.cursor.bracketed("(")?.refers;
-                self.cursor.expect("->")?;
-                refers |= match self.cursor.peek() {
-                    Some(b'(') => self.cursor.bracketed("(")?.refers,
-                    _ => self.cursor.until(",) \n", "a type")?.refers,
-                };
-            }
-            Some(b'!') => {
-                let name = self.cursor.name("!", "a type")?;
-                refers = !name.contains('.') && self.cursor.next_byte() != Some(b'<');
-            }
-            _ => {
-                self.cursor.word("a type")?;
-            }
-        }
-        if self.cursor.next_byte() == Some(b'<') {
-            refers |= self.cursor.bracketed("<")?.refers;
-        }
-        Ok(Raw { start, end: self.cursor.offset(), refers })
     }
 
     /// One attribute without the type that may follow it: `dense<0>`, `"text"`, `true`.

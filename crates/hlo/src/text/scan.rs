@@ -41,7 +41,7 @@ enum Until<'a> {
     Closed,
     /// Before one of these characters.
     OneOf(&'a str),
-    /// At the end of the line.
+    /// Before a comma, and at the end of the line.
     Line,
 }
 
@@ -147,6 +147,33 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         self.at = self.end_of_string(start)?;
         Ok(&self.text[start..self.at])
+    }
+
+    /// Takes a type: `f32`, `tensor<…>`, `!dialect.name<…>`, `(types) -> types` or an alias.
+    pub(super) fn ty(&mut self) -> Result<Raw> {
+        let start = self.next_offset();
+        let mut refers = false;
+        match self.peek() {
+            Some(b'(') => {
+                refers |= self.bracketed("(")?.refers;
+                self.expect("->")?;
+                refers |= match self.peek() {
+                    Some(b'(') => self.bracketed("(")?.refers,
+                    _ => self.until(",) \n", "a type")?.refers,
+                };
+            }
+            Some(b'!') => {
+                refers = alias_name(self.text, self.at).is_some();
+                self.name("!", "a type")?;
+            }
+            _ => {
+                self.word("a type")?;
+            }
+        }
+        if self.next_byte() == Some(b'<') {
+            refers |= self.bracketed("<")?.refers;
+        }
+        Ok(Raw { start, end: self.at, refers })
     }
 
     /// Takes what stands between a bracket and its counterpart, with both.
@@ -316,7 +343,7 @@ impl Until<'_> {
             // Only its last bracket brings a stretch back to where no bracket is open.
             Until::Closed => begun,
             Until::OneOf(stops) => stops.as_bytes().contains(&byte),
-            Until::Line => byte == b'\n',
+            Until::Line => byte == b'\n' || byte == b',',
         }
     }
 }
@@ -354,6 +381,9 @@ pub(super) fn end_of_string(text: &str, start: usize) -> Option<usize> {
 /// The name of the alias that begins at `at` with `#` or `!`. Attributes and types of a dialect begin alike, but
 /// have a `.` in their names or a `<` after it.
 pub(super) fn alias_name(text: &str, at: usize) -> Option<&str> {
+    if at > 0 && b"#!@%".contains(&text.as_bytes()[at - 1]) {
+        return None;
+    }
     let rest = &text[at + 1..];
     let length = rest.bytes().position(|byte| !is_word(byte)).unwrap_or(rest.len());
     let name = &rest[..length];
