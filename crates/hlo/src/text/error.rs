@@ -52,8 +52,8 @@ pub enum ParseProblem {
         /// The alias, with its sigil.
         name: String,
     },
-    /// Aliases stand for more text than anyone would write.
-    #[error("with its aliases written out the text has more than {limit} bytes")]
+    /// The text has too many bytes, or its aliases stand for more than anyone would write.
+    #[error("the text with its aliases written out has more than {limit} bytes")]
     TooLong {
         /// How many there may be.
         limit: usize,

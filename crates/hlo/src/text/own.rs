@@ -197,7 +197,7 @@ pub(super) fn dot_dims(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()
         parser.cursor.expect("x")?;
         let rhs = parser.bracketed_text("[")?;
         for (side, dims) in [("lhs", lhs), ("rhs", rhs)] {
-            if inner(&dims) != "" {
+            if !inner(&dims).is_empty() {
                 parts.push(format!("{side}_{name}_dimensions = {dims}"));
             }
         }

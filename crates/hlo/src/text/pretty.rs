@@ -122,6 +122,7 @@ impl Parser<'_> {
         op.properties.push(Named { name, value, at: op.at });
     }
 
+    /// `: types`, for all operands and results.
     pub(super) fn types_of(&mut self, types: Types, op: &mut Operation) -> Result<()> {
         let may_be_none = matches!(types, Types::Each | Types::OperandsOnly) && op.operands.is_empty();
         if types == Types::None || may_be_none && self.cursor.peek() != Some(b':') {
@@ -131,53 +132,64 @@ impl Parser<'_> {
         if types != Types::Arrow && self.cursor.peek() == Some(b'(') {
             return self.function_type(op);
         }
-        let before = self.cursor;
-        let mut list = vec![self.ty()?];
-        while self.cursor.eat(",") {
-            list.push(self.ty()?);
-        }
-        let one = |list: &[Text]| (list.len() == 1).then(|| list[0].clone());
-        let count = op.operands.len();
         match types {
             Types::Same => {
-                let ty = one(&list).ok_or_else(|| self.cursor.unexpected("one type for everything"))?;
-                op.operand_types = vec![ty.clone(); count];
+                let ty = self.ty()?;
+                op.operand_types = vec![ty.clone(); op.operands.len()];
                 op.result_types = vec![ty];
             }
             Types::Each => {
-                op.result_types.clone_from(&list);
-                op.operand_types = list;
+                op.operand_types = self.bare_types()?;
+                op.result_types.clone_from(&op.operand_types);
             }
-            Types::OperandsOnly => op.operand_types = list,
+            Types::OperandsOnly => op.operand_types = self.bare_types()?,
             Types::Select => {
-                let [_, ty] = &list[..] else {
-                    return Err(self.cursor.unexpected("two types, those of the condition and the values"));
-                };
-                op.result_types = vec![ty.clone()];
-                list.resize(count.max(1), list[1].clone());
-                op.operand_types = list;
+                let condition = self.ty()?;
+                self.cursor.expect(",")?;
+                let ty = self.ty()?;
+                op.operand_types = vec![ty.clone(); op.operands.len()];
+                op.operand_types.splice(..1.min(op.operands.len()), [condition]);
+                op.result_types = vec![ty];
             }
             Types::Complex => {
-                let ty = one(&list).ok_or_else(|| self.cursor.unexpected("one type"))?;
-                let part = ty.replacen("complex<", "", 1).replacen(">>", ">", 1);
-                op.operand_types = vec![self.made(&part); count];
+                let before = self.cursor;
+                let ty = self.ty()?;
+                let part = complex_part(&ty);
+                let part = part.ok_or_else(|| before.unexpected("an array of complex numbers"))?;
+                op.operand_types = vec![self.made(&part); op.operands.len()];
                 op.result_types = vec![ty];
             }
             Types::Tuple => {
-                self.cursor = before;
-                if !self.cursor.eat_word("tuple") {
-                    return Err(self.cursor.unexpected("a tuple"));
-                }
+                let before = self.cursor;
+                op.result_types = vec![self.ty()?];
+                let behind = std::mem::replace(&mut self.cursor, before);
+                self.cursor.expect("tuple")?;
                 op.operand_types = self.type_list("<", ">")?;
-                op.result_types = list;
+                self.cursor = behind;
             }
             Types::Arrow => {
+                op.operand_types = self.bare_types()?;
                 self.cursor.expect("->")?;
-                op.operand_types = list;
                 op.result_types = self.types()?;
             }
             Types::None | Types::InPieces | Types::Generic => {}
         }
         Ok(())
     }
+
+    /// Types without parentheses around them.
+    fn bare_types(&mut self) -> Result<Vec<Text>> {
+        let mut list = vec![self.ty()?];
+        while self.cursor.eat(",") {
+            list.push(self.ty()?);
+        }
+        Ok(list)
+    }
+}
+
+/// The type of the real parts of an array of complex numbers: `tensor<4xf32>` for `tensor<4xcomplex<f32>>`.
+fn complex_part(ty: &str) -> Option<String> {
+    let (before, rest) = ty.split_once("complex<")?;
+    let (part, after) = rest.split_once('>')?;
+    (!part.contains('<')).then(|| format!("{before}{part}{after}"))
 }
