@@ -1,5 +1,6 @@
 use std::fmt;
 
+use super::ProgramProblem;
 use super::tree::Position;
 
 /// Why a text is no program that can be read, and where that shows.
@@ -67,6 +68,9 @@ pub enum ParseProblem {
         /// The constant's name.
         name: String,
     },
+    /// The text is well formed, and what it says is no program.
+    #[error(transparent)]
+    Program(#[from] ProgramProblem),
 }
 
 impl ParseProblem {

@@ -5,20 +5,22 @@ use expect_test::{Expect, expect, expect_file};
 use super::form::Types;
 use super::forms::FORMS;
 use super::tree::{Operation, Position};
-use super::{ParseProblem, read, write};
+use super::{ParseProblem, read};
+
+mod generic;
 
 /// A module that MLIR printed, in which each op stands in its own form.
-const ALL: &str = include_str!("../../tests/data/forms.mlir");
+const ALL: &str = include_str!("../../../tests/data/forms.mlir");
 
-fn generic(text: &str) -> String {
+fn in_generic_form(text: &str) -> String {
     let mut out = String::new();
-    write::operation(&mut out, &read(text).unwrap_or_else(|error| panic!("{error}")), 0);
+    generic::operation(&mut out, &read(text).unwrap_or_else(|error| panic!("{error}")), 0);
     out + "\n"
 }
 
 #[track_caller]
 fn check(text: &str, expect: Expect) {
-    expect.assert_eq(&generic(text));
+    expect.assert_eq(&in_generic_form(text));
 }
 
 #[track_caller]
@@ -35,13 +37,13 @@ fn walk(op: &Operation, visit: &mut impl FnMut(&Operation)) {
 
 #[test]
 fn each_op_has_its_generic_form() {
-    expect_file!["../../tests/data/forms.generic.mlir"].assert_eq(&generic(ALL));
+    expect_file!["../../../tests/data/forms.generic.mlir"].assert_eq(&in_generic_form(ALL));
 }
 
 #[test]
 fn the_generic_form_is_read_as_it_is_written() {
-    let once = generic(ALL);
-    assert_eq!(generic(&once), once);
+    let once = in_generic_form(ALL);
+    assert_eq!(in_generic_form(&once), once);
 }
 
 /// Ops whose forms the module above cannot have: MLIR prints it without the dialect of quantized types, and refuses the
@@ -408,7 +410,7 @@ mod mutations {
     use proptest::prelude::*;
     use proptest::sample::{Index, select};
 
-    use super::{ALL, SMALL, generic, read};
+    use super::{ALL, SMALL, in_generic_form, read};
 
     const TOKENS: &[&str] = &[
         "(",
@@ -466,8 +468,8 @@ mod mutations {
             }
             // What is read is written so that it is read as the same.
             if read(&text).is_ok() {
-                let once = generic(&text);
-                prop_assert_eq!(generic(&once), once);
+                let once = in_generic_form(&text);
+                prop_assert_eq!(in_generic_form(&once), once);
             }
         }
 
