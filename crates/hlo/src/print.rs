@@ -82,7 +82,7 @@ impl<'m> Printer<'m> {
             let attributes = [
                 self.annotations.of(argument.value).map(|pinned| pinned.attribute()),
                 aliased.map(|output| format!("tf.aliasing_output = {output} : i32")),
-                argument.donated.then(|| "jax.buffer_donor = true".to_owned()),
+                (argument.donated && aliased.is_none()).then(|| "jax.buffer_donor = true".to_owned()),
                 some_text(&argument.attributes),
             ];
             self.argument(out, index, argument.value, &attributes)?;
@@ -467,14 +467,12 @@ impl Line<'_> {
         }
         write!(out, "scatter_dims_to_operand_dims = {index_map:?}, index_vector_dim = {index_vector}>, ")?;
         write!(out, "unique_indices = {unique_indices}}}>")?;
+        self.reducer(out, kind)
+    }
+
+    /// Writes the region that joins two elements, and the type.
+    fn reducer(&self, out: &mut String, kind: Reduction) -> fmt::Result {
         let element = Type(&TensorType::scalar(self.results[0].dtype)).to_string();
-        write!(out, "\"stablehlo.scatter\"({}) <{{indices_are_sorted = false, ", Separated(self.x.iter()))?;
-        write!(
-            out,
-            "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = {update_window:?}, "
-        )?;
-        write!(out, "inserted_window_dims = {inserted_window:?}, ")?;
-        write!(out, "scatter_dims_to_operand_dims = {index_map:?}, index_vector_dim = {index_vector}>, ")?;
         writeln!(out, " ({{\n    ^bb0(%a: {element}, %b: {element}):")?;
         writeln!(out, "      %c = stablehlo.{} %a, %b : {element}", kind.op().name())?;
         write!(out, "      stablehlo.return %c : {element}\n    }})")?;
