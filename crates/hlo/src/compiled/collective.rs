@@ -14,9 +14,14 @@ use super::{
 /// and a slice of it.
 const SCATTER_FUSION: &str = "all-reduce-scatter";
 
-/// What TPU compilers end the fusion with that starts a collective. Fusions that do other work while it runs, and the
-/// one that waits for its end, name the same collective again.
+/// What TPU compilers end the fusion with that starts a collective.
 const ASYNC_START: &str = "AsyncCollectiveStart";
+
+/// What they end the fusion with that waits for it, and which names the same collective again.
+const ASYNC_DONE: &str = "AsyncCollectiveDone";
+
+/// The name of the fusions that do other work while it runs, and name it again too.
+const ASYNC_FUSION: &str = "async_collective_fusion";
 
 /// One instruction that moves data between devices.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,11 +172,13 @@ pub(super) fn collect(
         }
         let mut messages: Option<HashMap<&str, &proto::Instruction>> = None;
         let is_started = computation.instructions.iter().any(|i| i.target == ASYNC_START);
+        let is_done = computation.instructions.iter().any(|i| i.target == ASYNC_DONE);
+        let names_again = computation.is_fused && (is_done || computation.name.starts_with(ASYNC_FUSION));
         let is_called_async = |&(caller, at)| program.instruction((caller, at)).opcode == "async-start";
         let is_async = is_started || computation.callers.iter().any(is_called_async);
         for (at, instruction) in computation.instructions.iter().enumerate() {
             let Some((kind, is_start)) = CollectiveKind::of_opcode(&instruction.opcode) else { continue };
-            if computation.is_fused && !is_started && starts.contains(&instruction.channel) {
+            if names_again && starts.contains(&instruction.channel) {
                 continue;
             }
             let messages = messages

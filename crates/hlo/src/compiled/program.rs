@@ -65,15 +65,14 @@ pub struct CompiledInstruction {
     pub op_name: String,
     /// The line of the source that it comes from, likewise.
     pub source: Option<SourceLine>,
-    /// Of a collective, the number of its exchange: what several instructions do for one has one number. 0 if it has
-    /// none.
-    pub channel: i64,
     /// Which step of the program it is, or is a part of.
     pub step: u64,
     /// A whole number that it is.
     pub(super) constant: Option<i64>,
     /// How a `compare` compares: `LT`.
     pub(super) comparison: String,
+    /// The number of the exchange that it belongs to; programs that were partitioned by hand have one for all.
+    pub(super) channel: i64,
 }
 
 /// A line of a source file.

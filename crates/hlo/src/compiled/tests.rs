@@ -485,7 +485,7 @@ fn a_collective_that_fusions_do_beside_other_work_is_one() {
            g1 = bf16[64] all-gather(x) channel=3
            begun = (bf16[8];bf16[64]) custom-call(g1) target=AsyncCollectiveStart
          }
-         beside {
+         async_collective_fusion.1 {
            y = bf16[8] parameter()
            g2 = bf16[64] all-gather(y) channel=3
          }
@@ -496,12 +496,12 @@ fn a_collective_that_fusions_do_beside_other_work_is_one() {
          }
          plain {
            w = bf16[8] parameter()
-           g4 = bf16[64] all-gather(w) channel=4
+           g4 = bf16[64] all-gather(w) channel=3
          }
          main {
            p = bf16[8] parameter()
            a = (bf16[8];bf16[64]) fusion(p) calls=start
-           b = bf16[64] fusion(p) calls=beside
+           b = bf16[64] fusion(p) calls=async_collective_fusion.1
            c = bf16[64] fusion(p) calls=done
            d = bf16[64] fusion(p) calls=plain
          }",

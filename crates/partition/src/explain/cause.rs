@@ -49,24 +49,13 @@ impl<'a> Causes<'a> {
 
     /// Goes back from each output that is a parameter or its state.
     fn find_gradients(&mut self) {
-        let by_channel: HashMap<i64, (usize, usize)> = self
-            .program
-            .collectives
-            .iter()
-            .map(|collective| (self.program.instruction(collective.place).channel, collective.place))
-            .filter(|(channel, _)| *channel != 0)
-            .collect();
-        let known: BTreeSet<(usize, usize)> = self.program.collectives.iter().map(|c| c.place).collect();
         let mut visits = Flow::visits();
         for (output, told) in self.subject.outputs.iter().enumerate() {
             let Some(parameter) = told.donor.and_then(|donor| self.parameter_of(donor)) else { continue };
             for value in self.flow.made_of(output, &mut visits) {
                 self.of_gradients.insert(value.place);
                 if self.flow.is_exchange(value) {
-                    let channel = self.program.instruction(value.place).channel;
-                    let named_again = by_channel.get(&channel).filter(|_| !known.contains(&value.place));
-                    let place = named_again.copied().unwrap_or(value.place);
-                    self.gradients.entry((place, value.part.unwrap_or(0))).or_insert(parameter);
+                    self.gradients.entry((value.place, value.part.unwrap_or(0))).or_insert(parameter);
                 }
             }
         }

@@ -216,7 +216,7 @@ impl<'a> Flow<'a> {
             | "collective-permute-done"
             | "optimization-barrier" => of_same_parts(&instruction.operands),
             "custom-call" => match instruction.target.as_str() {
-                "ConcatBitcast" => operand(0),
+                "ConcatBitcast" | "AsyncCollectiveStart" => operand(0),
                 // It waits for a collective that was started, which is named again before it.
                 "AsyncCollectiveDone" => operand(2),
                 _ => Source::Here,

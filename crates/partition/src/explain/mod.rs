@@ -24,10 +24,12 @@ mod cause;
 mod compare;
 mod flow;
 mod memory;
+mod parameters;
 mod subject;
 mod table;
 mod traffic;
 mod types;
+mod units;
 mod verdict;
 
 pub use compare::{Comparison, ComparisonRow};
@@ -38,6 +40,9 @@ pub use types::{
     MemoryReport, MeshAxis, ParameterReport, Pass, Piece, Purpose, Reduced, Runs, Traffic, UnitReport,
     Verdict, Volume,
 };
+
+#[cfg(test)]
+mod tests;
 
 use self::cause::Causes;
 use self::traffic::Plan;
@@ -53,7 +58,7 @@ impl Explanation {
         let explained = |collective| explain(program, subject, &causes, collective);
         let collectives: Vec<ExplainedCollective> = program.collectives.iter().map(explained).collect();
         let plan = Plan::new(subject, &collectives);
-        let parameters = verdict::parameters(plan, program, &collectives);
+        let parameters = parameters::parameters(plan, program, &collectives);
         Explanation {
             program: program.name.clone(),
             mesh: subject
@@ -65,7 +70,7 @@ impl Explanation {
             devices: subject.mesh.size(),
             verdict: verdict::overall(subject, &parameters, &collectives),
             traffic: traffic::traffic(plan, &collectives),
-            units: verdict::units(subject, &parameters, &collectives),
+            units: units::units(subject, &parameters, &collectives),
             parameters,
             steps: program.steps,
             memory: memory::memory(program, subject, &causes, compiler),

@@ -10,7 +10,7 @@ use crate::data_axes;
 use crate::report::Bytes;
 
 /// How many differences are told one by one.
-const MOST_DIFFERENCES: usize = 8;
+const MOST_DIFFERENCES: usize = 4;
 
 type Key = (Purpose, Option<Vec<String>>);
 
@@ -159,29 +159,26 @@ fn differences(
     };
     let mut lines: Vec<String> = told.into_iter().take(MOST_DIFFERENCES).map(line).collect();
     if left_out > 0 {
-        lines.push(format!("{left_out} more kinds"));
+        lines.push(format!("and {left_out} more kinds of them"));
     }
     lines
 }
 
 /// What of a piece was not planned, if anything; equal for pieces of layers that are alike.
 fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece) -> Option<String> {
-    subject.fsdp.as_ref()?;
+    let fsdp = subject.fsdp.as_ref()?;
     let kind = collective.kind;
-    let is_planned = match piece.purpose {
-        Purpose::Weight => kind == CollectiveKind::AllGather,
-        Purpose::Gradient => match &piece.cause {
-            Cause::GradientOf(name) => {
-                let parameter = subject.arguments.iter().find(|argument| argument.name == *name);
-                let is_split = parameter.is_some_and(|parameter| subject.is_split(parameter));
-                let expected =
-                    if is_split { CollectiveKind::ReduceScatter } else { CollectiveKind::AllReduce };
-                kind == expected
-            }
-            _ => false,
-        },
-        Purpose::Scalar => true,
-        Purpose::State | Purpose::Batch | Purpose::Activation | Purpose::Other => false,
+    let argument = |name: &str| subject.arguments.iter().find(|argument| argument.name == name);
+    let is_planned = match (piece.purpose, &piece.cause) {
+        (Purpose::Weight, _) => kind == CollectiveKind::AllGather,
+        (Purpose::Gradient, Cause::GradientOf(name)) => {
+            // Over the other axes, the parts are summed.
+            let is_over_split = collective.axes.iter().flatten().any(|axis| axis == fsdp.axis.as_str());
+            let is_scattered = is_over_split && argument(name).is_some_and(|a| subject.is_split(a));
+            kind == if is_scattered { CollectiveKind::ReduceScatter } else { CollectiveKind::AllReduce }
+        }
+        (Purpose::Scalar, _) => true,
+        _ => false,
     };
     if is_planned {
         return other_dtype(subject, collective, piece);
