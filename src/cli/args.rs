@@ -399,7 +399,7 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = match error.get(ContextKind::InvalidArg) {
-                Some(ContextValue::Strings(names)) => names.join(", "),
+                Some(ContextValue::Strings(names)) => names.join(", ").replace(['<', '>'], ""),
                 _ => argument,
             };
             Err(Failure::input(format!("{missing} is missing")))

@@ -26,8 +26,8 @@ pub(super) struct PlaceArgs {
 
 /// A program for which no plugin was needed so far.
 pub(super) enum Prepared<'a> {
-    /// Where its arrays lie is known.
-    Planned(Box<PlannedProgram>),
+    /// Where its arrays lie is known and written on it.
+    Planned(Box<Pinned>),
     /// The size of an axis of its mesh is left to how many devices there are.
     Unplanned(Program, &'a ProgramArgs),
     /// Nothing is known of it: it runs on one device, as it is.
@@ -43,8 +43,14 @@ pub(super) struct Session<'a> {
     program: Ready,
 }
 
+/// A program as it came, and as it goes to the compiler.
+pub(super) struct Pinned {
+    planned: PlannedProgram,
+    sharded: ShardedProgram,
+}
+
 enum Ready {
-    Planned(Box<PlannedProgram>),
+    Planned(Box<Pinned>),
     Bytecode(ForeignProgram),
 }
 
@@ -57,14 +63,14 @@ impl<'a> Prepared<'a> {
             _ if arguments.leaves_a_size() && place.devices.is_none() => {
                 Ok(Prepared::Unplanned(program, arguments))
             }
-            _ => Ok(Prepared::Planned(Box::new(arguments.plan_or_whole(program, place.count())?))),
+            _ => Ok(Prepared::Planned(Pinned::new(arguments, program, place.count())?)),
         }
     }
 
     /// The plan, where there is one.
     pub(super) fn plan(&self) -> Option<&ShardingPlan> {
         match self {
-            Prepared::Planned(planned) => Some(&planned.plan),
+            Prepared::Planned(pinned) => Some(&pinned.planned.plan),
             _ => None,
         }
     }
@@ -77,7 +83,7 @@ impl<'a> Prepared<'a> {
         compiler: &ChildCompiler,
     ) -> Result<Session<'a>, Failure> {
         let positions = match &self {
-            Prepared::Planned(planned) => Some(planned.plan.mesh().size()),
+            Prepared::Planned(pinned) => Some(pinned.planned.plan.mesh().size()),
             Prepared::Unplanned(..) => None,
             Prepared::Bytecode(_) => Some(1),
         };
@@ -85,18 +91,19 @@ impl<'a> Prepared<'a> {
         options.compile = compile::setup(&global.compile, compiler)?;
         let engine = Engine::start(&fetch::plugin(global)?, &options)?;
         let program = match self {
-            Prepared::Planned(planned) => Ready::Planned(planned),
+            Prepared::Planned(pinned) => Ready::Planned(pinned),
             Prepared::Unplanned(program, arguments) => {
-                Ready::Planned(Box::new(arguments.plan_or_whole(program, Some(engine.devices().len()))?))
+                Ready::Planned(Pinned::new(arguments, program, Some(engine.devices().len()))?)
             }
             Prepared::Bytecode(code) => Ready::Bytecode(code),
         };
-        let mesh = match &program {
-            Ready::Planned(planned) if planned.plan.mesh().size() > 1 => {
-                engine.mesh(planned.plan.mesh(), place.count())?
-            }
-            Ready::Planned(planned) => engine.mesh_of_first(planned.plan.mesh(), 1)?,
-            Ready::Bytecode(_) => engine.mesh_of_first(&one_device(), 1)?,
+        let shape = match &program {
+            Ready::Planned(pinned) => pinned.planned.plan.mesh().clone(),
+            Ready::Bytecode(_) => one_device(),
+        };
+        let mesh = match shape.size() {
+            1 => engine.mesh_of_first(&shape, 1)?,
+            _ => engine.mesh(&shape, place.count())?,
         };
         Ok(Session { global, options, engine, mesh, program })
     }
@@ -116,7 +123,7 @@ impl Session<'_> {
     /// The plan, where there is one.
     pub(super) fn plan(&self) -> Option<&ShardingPlan> {
         match &self.program {
-            Ready::Planned(planned) => Some(&planned.plan),
+            Ready::Planned(pinned) => Some(&pinned.planned.plan),
             Ready::Bytecode(_) => None,
         }
     }
@@ -130,15 +137,15 @@ impl Session<'_> {
         self.engine.opening().iter().for_each(console::note);
         console::note(super::report::labelled("mesh", self.mesh.shape()));
         compile::notice(&self.global.compile, self.engine.platform()).iter().for_each(console::note);
-        if let Ready::Planned(planned) = &self.program {
-            planned.tell_lints(verbosity);
+        if let Ready::Planned(pinned) = &self.program {
+            pinned.planned.tell_lints(verbosity);
         }
     }
 
     /// Compiles the program as it is planned.
     pub(super) fn compile(&self) -> Result<Executable, Failure> {
         match &self.program {
-            Ready::Planned(planned) => self.engine.compile(&planned.sharded()?, &self.mesh),
+            Ready::Planned(pinned) => self.engine.compile(&pinned.sharded, &self.mesh),
             Ready::Bytecode(code) => self.engine.compile_bytecode(code, &self.mesh),
         }
     }
@@ -147,7 +154,9 @@ impl Session<'_> {
     pub(super) fn compile_alone(&self) -> Result<Executable, Failure> {
         let mesh = self.engine.mesh_of_first(&one_device(), 1)?;
         match &self.program {
-            Ready::Planned(planned) => self.engine.compile(&alone(&planned.program, mesh.shape())?, &mesh),
+            Ready::Planned(pinned) => {
+                self.engine.compile(&alone(&pinned.planned.program, mesh.shape())?, &mesh)
+            }
             Ready::Bytecode(code) => self.engine.compile_bytecode(code, &mesh),
         }
     }
@@ -155,6 +164,15 @@ impl Session<'_> {
     /// Writes the records of what was done.
     pub(super) fn finish(&self) -> Result<(), Failure> {
         self.global.records.finish(self.engine.counters(), self.global.verbosity(), &self.options)
+    }
+}
+
+impl Pinned {
+    fn new(arguments: &ProgramArgs, program: Program, devices: Option<usize>) -> Result<Box<Pinned>, Failure> {
+        let planned = arguments.plan_or_whole(program, devices)?;
+        // What cannot be written on the program is an error of the plan too.
+        let sharded = planned.sharded()?;
+        Ok(Box::new(Pinned { planned, sharded }))
     }
 }
 

@@ -1,0 +1,91 @@
+//! `shardwright explain`: what it tells of programs of other frameworks and of train steps, and what it leaves behind.
+
+mod command;
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+const MATMUL: &str = "module @step {
+  func.func @main(%w: tensor<64x32xf32> {tf.aliasing_output = 0 : i32} loc(\"w\"), %x: tensor<16x64xf32> loc(\"x\")) -> (tensor<64x32xf32> {jax.result_info = \"new_w\"}, tensor<16x32xf32> {jax.result_info = \"<b>y</b>\"}) {
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
+    %v = stablehlo.add %w, %w : tensor<64x32xf32>
+    return %v, %y : tensor<64x32xf32>, tensor<16x32xf32>
+  }
+}
+";
+
+const CONFIG: &str = r#"{
+  "model_type": "llama", "architectures": ["LlamaForCausalLM"],
+  "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+  "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 272,
+  "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+  "hidden_act": "silu", "tie_word_embeddings": false
+}"#;
+
+const RUN: &str = r#"{
+  "config_name": "config.json", "train_file": "text.txt", "block_size": 8, "output_dir": "out",
+  "fsdp": "full_shard", "fsdp_config": {"fsdp_transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"], "xla": true, "xla_fsdp_v2": true}
+}"#;
+
+fn explain(folder: &Path, words: &str) -> Output {
+    let words: Vec<&str> = ["explain"].into_iter().chain(words.split_whitespace()).collect();
+    command::command(&words).current_dir(folder).output().unwrap()
+}
+
+#[track_caller]
+fn stdout(output: &Output) -> &str {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_program_is_explained_as_a_table_as_json_and_on_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("step.mlir"), MATMUL).unwrap();
+    let words = "step.mlir --mesh fsdp=4 --shard w=fsdp --shard x=batch -q";
+    let table = explain(folder.path(), words);
+    assert!(stdout(&table).starts_with("step on fsdp=4 (4 devices)\n"), "{}", stdout(&table));
+
+    let json = explain(folder.path(), &format!("{words} --json --html page.html"));
+    let json: Value = serde_json::from_str(stdout(&json)).unwrap();
+    assert_eq!(json["parameters"][0]["name"], "w");
+    assert_eq!(json["parameters"][0]["forward_gathers"], 1);
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    assert!(page.contains("<h1>step</h1>") && !page.contains("<b>y</b>"));
+}
+
+#[test]
+fn a_train_step_is_explained_and_nothing_is_trained() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("config.json", CONFIG), ("run.json", RUN)] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    fs::write(folder.path().join("text.txt"), "to be or not to be\n".repeat(40)).unwrap();
+    let words = "train run.json --mesh fsdp=2 --cpu_devices 2 -q --json";
+    let json: Value = serde_json::from_str(stdout(&explain(folder.path(), words))).unwrap();
+    assert_eq!(json["program"], "train_step");
+    assert_eq!(json["units"][0]["path"], "model.layers.0");
+    assert!(!folder.path().join("out").exists());
+}
+
+#[test]
+fn what_cannot_be_explained_is_refused_before_a_plugin_is_looked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("step.bc"), b"ML\xefR\x0dStableHLO_v1.0.0\0").unwrap();
+    let check = |words: &str, expected: &str| {
+        let output = explain(folder.path(), &format!("{words} --plugin no-plugin"));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+        assert_eq!(output.status.code(), Some(2));
+    };
+    check(
+        "step.bc",
+        "error: the program is MLIR bytecode, of which nothing is known that could be explained\n\
+         hint: export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto\n",
+    );
+    check("--json", "error: a program is missing: explain IN, or explain train RUN.json\n");
+    check("train --block_size 0", "error: --block_size: expected a whole number of at least 1, found \"0\"\n");
+}
