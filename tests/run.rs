@@ -107,18 +107,27 @@ fn counted(dims: &[usize]) -> HostArray {
 
 #[test]
 fn elementwise_ops_are_exact_however_their_operands_are_split() {
-    let ops: [(&str, fn(f32, f32) -> f32); 4] =
-        [("add", |a, b| a + b), ("subtract", |a, b| a - b), ("multiply", |a, b| a * b), ("divide", |a, b| a / b)];
+    let ops: [(&str, fn(f32, f32) -> f32); 4] = [
+        ("add", |a, b| a + b),
+        ("subtract", |a, b| a - b),
+        ("multiply", |a, b| a * b),
+        ("divide", |a, b| a / b),
+    ];
     let (a, b) = (counted(&[64, 32]), counted(&[64, 32]).slice(&[0..64, 0..32]).unwrap());
     for (op, function) in ops {
         let folder = Folder::new().with("p.mlir", binary(op)).with_npy("a.npy", &a).with_npy("b.npy", &b);
         let pairs = a.as_slice::<f32>().unwrap().iter().zip(b.as_slice::<f32>().unwrap());
         let values: Vec<f32> = pairs.map(|(&a, &b)| function(a, b)).collect();
         for shard in ["a=(x,-) --shard b=(x,-)", "a=(-,x) --shard b=(-,x)", "a=(x,-) --shard b=(-,x)"] {
-            let words = format!("p.mlir --mesh x=4 --shard {shard} --input a.npy --input b.npy --output c.npy -q");
+            let words =
+                format!("p.mlir --mesh x=4 --shard {shard} --input a.npy --input b.npy --output c.npy -q");
             let output = folder.run(&words);
             assert!(output.status.success(), "{}", text(&output.stderr));
-            assert_eq!(folder.npy("c.npy"), HostArray::from_slice(&[64, 32], &values).unwrap(), "{op} {shard}");
+            assert_eq!(
+                folder.npy("c.npy"),
+                HostArray::from_slice(&[64, 32], &values).unwrap(),
+                "{op} {shard}"
+            );
         }
     }
 }
@@ -179,57 +188,99 @@ fn partial_permutations_end_on_all_devices() {
 #[test]
 fn shardings_of_another_rank_or_mesh_are_refused_before_a_plugin_is_looked_for() {
     let folder = Folder::new().with("p.mlir", identity("256x20x1000xf32"));
-    check_early_failure(&folder, "p.mlir --mesh fsdp=4 --shard x=(-,fsdp)", expect![[r#"
+    check_early_failure(
+        &folder,
+        "p.mlir --mesh fsdp=4 --shard x=(-,fsdp)",
+        expect![[r#"
         error: p.mlir: argument x: rule x=(-,fsdp): spec (-, fsdp) is for rank 2, but shape [256, 20, 1000] has rank 3; a spec has one entry per dim, - where it is not split
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --mesh fsdp=4 --shard x=(-,fsdp,-,-)", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --mesh fsdp=4 --shard x=(-,fsdp,-,-)",
+        expect![[r#"
         error: p.mlir: argument x: rule x=(-,fsdp,-,-): spec (-, fsdp, -, -) is for rank 4, but shape [256, 20, 1000] has rank 3; a spec has one entry per dim, - where it is not split
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --mesh model=4 --shard x=(mdl,-,-)", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --mesh model=4 --shard x=(mdl,-,-)",
+        expect![[r#"
         error: p.mlir: rule x=(mdl,-,-): spec (mdl, -, -) splits dim 0 over axis mdl, which mesh model=4 does not have; did you mean model?
         exit code 2
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn files_that_are_no_program_are_refused_before_a_plugin_is_looked_for() {
-    let reshape = binary("add").replace("stablehlo.add %a, %b : tensor<64x32xf32>", "stablehlo.reshape %a : (tensor<64x32xf32>) -> tensor<31xf32>");
+    let reshape = binary("add").replace(
+        "stablehlo.add %a, %b : tensor<64x32xf32>",
+        "stablehlo.reshape %a : (tensor<64x32xf32>) -> tensor<31xf32>",
+    );
     let folder = Folder::new()
-        .with("hlo.txt", "HloModule m\nENTRY main { p = f32[4,8] parameter(0)\n ROOT r = f32[31] reshape(p) }\n")
+        .with(
+            "hlo.txt",
+            "HloModule m\nENTRY main { p = f32[4,8] parameter(0)\n ROOT r = f32[31] reshape(p) }\n",
+        )
         .with("reshape.mlir", reshape)
         .with("cut.mlir", &identity("2xf32")[..60])
         .with("empty", "")
         .with("cut.pb", b"\x0a\x01m\x12\x04main\x1a\x7f\x0a");
-    check_early_failure(&folder, "hlo.txt", expect![[r#"
+    check_early_failure(
+        &folder,
+        "hlo.txt",
+        expect![[r#"
         error: hlo.txt: the program is HLO text, which plugins do not take; export StableHLO, or the module as a serialized HloModuleProto
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "reshape.mlir", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "reshape.mlir",
+        expect![[r#"
         error: reshape.mlir: line 3, column 5: reshape of [f32[64,32]]: element counts are equal
               %c = stablehlo.reshape %a : (tensor<64x32xf32>) -> tensor<31xf32>
               ^
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "cut.mlir", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "cut.mlir",
+        expect![[r#"
         error: cut.mlir: line 2, column 41: expected a `"` that closes what opens here, found none
           nc.func @main(%x: tensor<2xf32> loc("
                                               ^
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "empty", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "empty",
+        expect![[r#"
         error: empty: the program is empty; expected StableHLO, as text or bytecode, or a serialized HloModuleProto
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "cut.pb", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "cut.pb",
+        expect![[r#"
         error: cut.pb: the program is no StableHLO and no whole HloModuleProto: it has 12 bytes, and the field that begins at byte 9 goes beyond them (it begins with \n\x01m\x12\x04main\x1a\x7f\n); expected StableHLO, as text or bytecode, or a serialized HloModuleProto
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "nowhere.mlir", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "nowhere.mlir",
+        expect![[r#"
         error: nowhere.mlir: No such file or directory (os error 2)
         exit code 2
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -242,63 +293,104 @@ fn inputs_that_do_not_fit_are_all_told_before_a_plugin_is_looked_for() {
         .with_npy("b.npy", &HostArray::from_slice(&[64], &[1i64; 64]).unwrap())
         .with_npy("ab.npy", &counted(&[64, 32]))
         .with_npy("1.npy", &HostArray::from_slice(&[64], &[1i32; 64]).unwrap());
-    check_early_failure(&folder, "p.mlir --input a.npy --input b.npy --input ab.npy", expect![[r#"
+    check_early_failure(
+        &folder,
+        "p.mlir --input a.npy --input b.npy --input ab.npy",
+        expect![[r#"
         error: the inputs are not those of the program:
           argument a: expected f32[64,32], found f32[32,64] in array a of a.npy
           argument b: expected s32[64], found s64[64] in array b of b.npy
           array ab of ab.npy is no argument of the program, which takes 2; did you mean a?
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --input 1.npy", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --input 1.npy",
+        expect![[r#"
         error: the inputs are not those of the program:
           argument a: expected f32[64,32], nothing given
         hint: --seed 0 draws what is in no file
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --input 1.npy --seed 3 --input b.npy", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --input 1.npy --seed 3 --input b.npy",
+        expect![[r#"
         error: the inputs are not those of the program:
           argument b: two arrays are given for it, 1 of 1.npy and b of b.npy
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --range ids=0..3", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --range ids=0..3",
+        expect![[r#"
         error: --range ids=0..3: no argument of the program is called ids
         hint: its arguments are a, b
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --output out.csv", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --output out.csv",
+        expect![[r#"
         error: --output: out.csv: outputs are written as .npy, .npz, .safetensors or into a folder, not as .csv
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --compare_single --tolerance -1", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --compare_single --tolerance -1",
+        expect![[r#"
         error: --tolerance: expected a number of at least 0, found -1
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "--mesh x=4", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "--mesh x=4",
+        expect![[r#"
         error: <IN> is missing
         exit code 2
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_mesh_of_another_number_of_devices_says_what_to_do() {
     let folder = Folder::new().with("p.mlir", identity("8xf32"));
-    check_failure(&folder, "p.mlir --mesh x=1,y=8 --cpu_devices 1", expect![[r#"
+    check_failure(
+        &folder,
+        "p.mlir --mesh x=1,y=8 --cpu_devices 1",
+        expect![[r#"
         error: devices present: 1, but mesh x=1, y=8 takes 8; a size of -1 lets one axis take what is there (platform cpu)
         hint: --devices 4 uses the first 4 devices only; --cpu_devices sets how many a CPU plugin has
         exit code 2
-    "#]]);
-    check_failure(&folder, "p.mlir --mesh x=1,y=4 --cpu_devices 8", expect![[r#"
+    "#]],
+    );
+    check_failure(
+        &folder,
+        "p.mlir --mesh x=1,y=4 --cpu_devices 8",
+        expect![[r#"
         error: devices present: 8, but mesh x=1, y=4 takes 4; a size of -1 lets one axis take what is there (platform cpu)
         hint: --devices 4 uses the first 4 devices only; --cpu_devices sets how many a CPU plugin has
         exit code 2
-    "#]]);
+    "#]],
+    );
     let report = folder.json("p.mlir --mesh x=1,y=4 --cpu_devices 8 --devices 4 --seed 0");
     assert_eq!(report["devices"], serde_json::json!([0, 1, 2, 3]));
 }
 
 #[test]
 fn drawn_inputs_are_the_same_on_any_mesh_and_written_in_any_format() {
-    let folder = Folder::new().with("p.mlir", binary("multiply")).with("id.mlir", identity("64x32xf32").replace("%x: tensor<64x32xf32> loc(\"x\")", "%c: tensor<64x32xf32> loc(\"c\")").replace("return %x", "return %c"));
+    let folder = Folder::new().with("p.mlir", binary("multiply")).with(
+        "id.mlir",
+        identity("64x32xf32")
+            .replace("%x: tensor<64x32xf32> loc(\"x\")", "%c: tensor<64x32xf32> loc(\"c\")")
+            .replace("return %x", "return %c"),
+    );
     let report = folder.json("p.mlir --mesh x=4 --shard a=(x,-) --seed 7 --compare_single --output out.npz");
     assert_eq!(report["outputs"][0]["difference"]["absolute"], 0.0);
     folder.json("p.mlir --seed 7 --output c.npy");
@@ -336,9 +428,13 @@ fn bytecode_runs_on_one_device_and_a_newer_artifact_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     let message = text(&output.stderr);
     assert!(message.contains("StableHLO 99.0.0, and the plugin knows StableHLO up to 1."), "{message}");
-    check_early_failure(&folder, "newer.bc --mesh x=4", expect![[r#"
+    check_early_failure(
+        &folder,
+        "newer.bc --mesh x=4",
+        expect![[r#"
         error: newer.bc: the program is MLIR bytecode, into which no shardings are written
         hint: export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto
         exit code 2
-    "#]]);
+    "#]],
+    );
 }

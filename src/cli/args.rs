@@ -390,8 +390,9 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
         ErrorKind::UnknownArgument => Err(unknown_argument(&argument)),
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand);
-            let known =
-                ["train", "shard", "run", "explain", "devices", "doctor", "plugins", "list", "fetch", "verify"];
+            let known = [
+                "train", "shard", "run", "explain", "devices", "doctor", "plugins", "list", "fetch", "verify",
+            ];
             let nearest = nearest(&given, &known).map(|name| format!("; did you mean {name}?"));
             let failure =
                 Failure::input(format!("command {given} is unknown{}", nearest.unwrap_or_default()));

@@ -6,7 +6,9 @@ use shardwright_pjrt::Counters;
 use shardwright_runtime::compile::{CompilerDeath, Ending, ForeignProgram};
 use shardwright_runtime::plugins::ResolvedPlugin;
 use shardwright_runtime::{Executable, Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions};
-use shardwright_train::{Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults, TrainStep};
+use shardwright_train::{
+    Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults, TrainStep,
+};
 
 use super::failure::{Cause, Failure};
 use super::metrics::Figure;
@@ -16,7 +18,8 @@ use super::report::labelled;
 const MESH_HINT: &str =
     "--mesh names the axes and their sizes; --cpu_devices sets how many devices a CPU plugin has";
 
-const DEVICES_HINT: &str = "--devices 4 uses the first 4 devices only; --cpu_devices sets how many a CPU plugin has";
+const DEVICES_HINT: &str =
+    "--devices 4 uses the first 4 devices only; --cpu_devices sets how many a CPU plugin has";
 
 const TIMEOUT_HINT: &str = "--compile_timeout sets how many seconds a compiler may take";
 
@@ -117,7 +120,8 @@ impl Engine {
             }
             Some(count) if count != shape.size() => {
                 let size = shape.size();
-                let message = format!("--devices {count}: the mesh {shape} has {size} positions, one for each device");
+                let message =
+                    format!("--devices {count}: the mesh {shape} has {size} positions, one for each device");
                 Err(Failure::input(message))
             }
             Some(count) => self.mesh_of_first(shape, count),
@@ -126,7 +130,8 @@ impl Engine {
 
     /// The first of the plugin's devices, of which there are so many, as a mesh of this shape.
     pub(super) fn mesh_of_first(&self, shape: &AbstractMesh, count: usize) -> Result<Mesh, Failure> {
-        let id = |device: &shardwright_pjrt::Device| usize::try_from(device.id()).map_err(anyhow::Error::from);
+        let id =
+            |device: &shardwright_pjrt::Device| usize::try_from(device.id()).map_err(anyhow::Error::from);
         let ids = self.runtime.devices().map(id).take(count).collect::<Result<Vec<_>, _>>();
         let mesh = ids.and_then(|ids| Ok(Mesh::new(shape.clone(), ids)?));
         mesh.map_err(|error| Failure::new(Cause::Plugin, error))

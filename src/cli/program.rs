@@ -10,8 +10,8 @@ use shardwright_hlo::proto::HloProgram;
 use shardwright_hlo::{Parsed, Signature};
 use shardwright_mesh::AbstractMesh;
 use shardwright_partition::{
-    DimRule, Lint, LintOptions, MeshChoiceError, RuleOptions, RulesFile, ShardRules, ShardedHlo, ShardedModule, ShardingPlan,
-    choose_mesh, lint, needed_by_results,
+    DimRule, Lint, LintOptions, MeshChoiceError, RuleOptions, RulesFile, ShardRules, ShardedHlo,
+    ShardedModule, ShardingPlan, choose_mesh, lint, needed_by_results,
 };
 use shardwright_pjrt::ProgramFormat;
 use shardwright_runtime::compile::ForeignProgram;

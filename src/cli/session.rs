@@ -168,7 +168,11 @@ impl Session<'_> {
 }
 
 impl Pinned {
-    fn new(arguments: &ProgramArgs, program: Program, devices: Option<usize>) -> Result<Box<Pinned>, Failure> {
+    fn new(
+        arguments: &ProgramArgs,
+        program: Program,
+        devices: Option<usize>,
+    ) -> Result<Box<Pinned>, Failure> {
         let planned = arguments.plan_or_whole(program, devices)?;
         // What cannot be written on the program is an error of the plan too.
         let sharded = planned.sharded()?;
@@ -196,7 +200,9 @@ fn alone(program: &Program, mesh: &AbstractMesh) -> Result<ShardedProgram, Failu
             let module = verify(parsed.module.clone()).map_err(|error| wrong(error.into()))?;
             let (arguments, outputs) = whole(&parsed.signature());
             let sharded = ShardedModule::new(module, mesh, arguments, outputs);
-            sharded.map(|module| ShardedProgram::Module(Box::new(module))).map_err(|error| wrong(error.into()))
+            sharded
+                .map(|module| ShardedProgram::Module(Box::new(module)))
+                .map_err(|error| wrong(error.into()))
         }
         ProgramForm::Hlo(proto) => {
             let (arguments, outputs) = whole(proto.signature());

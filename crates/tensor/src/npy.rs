@@ -156,7 +156,7 @@ impl NpyHeader {
     /// When they are not as many as the type takes.
     pub fn array(&self, data: &[u8]) -> Result<HostArray, NpyError> {
         let mut array = match self.is_column_major && self.ty.rank() > 1 {
-            true => self.from_column_major(data)?,
+            true => self.rows_of_columns(data)?,
             false => HostArray::from_bytes(self.ty.clone(), data)?,
         };
         if self.is_big_endian {
@@ -169,7 +169,7 @@ impl NpyHeader {
         Ok(array)
     }
 
-    fn from_column_major(&self, data: &[u8]) -> Result<HostArray, NpyError> {
+    fn rows_of_columns(&self, data: &[u8]) -> Result<HostArray, NpyError> {
         let (size, dims) = (self.ty.dtype.size(), self.ty.dims());
         // For its check of the length.
         let mut array = HostArray::from_bytes(self.ty.clone(), data)?;

@@ -14,10 +14,10 @@ use shardwright_data::{
 use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::Mesh;
 use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters};
+use shardwright_partition::explain::{Explanation, Subject};
 use shardwright_partition::{
     CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy, data_axes,
 };
-use shardwright_partition::explain::{Explanation, Subject};
 use shardwright_runtime::Runtime;
 use shardwright_runtime::compile::CompiledBy;
 use shardwright_tensor::DType;

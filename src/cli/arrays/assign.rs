@@ -44,10 +44,9 @@ pub(in super::super) fn assign(
     }
     if !may_lack {
         let lacking = arguments.iter().zip(&assigned).filter(|(_, array)| array.is_none());
-        problems
-            .extend(lacking.map(|(argument, _)| {
-                format!("argument {}: expected {}, nothing given", argument.name, argument.ty)
-            }));
+        problems.extend(lacking.map(|(argument, _)| {
+            format!("argument {}: expected {}, nothing given", argument.name, argument.ty)
+        }));
     }
     if problems.is_empty() { Ok(assigned) } else { Err(problems) }
 }

@@ -93,7 +93,13 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(found: &[f32], expected: &[f32], tolerance: Tolerance, is_too_large: bool, at: Option<[usize; 2]>) {
+    fn check(
+        found: &[f32],
+        expected: &[f32],
+        tolerance: Tolerance,
+        is_too_large: bool,
+        at: Option<[usize; 2]>,
+    ) {
         let array = |values| HostArray::from_slice(&[2, 2], values).unwrap();
         let difference = compare(&array(found), &array(expected), tolerance);
         assert_eq!(difference.is_too_large, is_too_large, "{difference:?}");

@@ -160,7 +160,10 @@ mod tests {
         let Summary { min, max, mean, nan } = Summary::of(&Draw { seed: 1, ranges }.array(argument));
         let width = high - low;
         let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 0.03 * width;
-        assert!(near(min, low) && near(max, high) && near(mean, (low + high) / 2.0), "{min:?} {max:?} {mean:?}");
+        assert!(
+            near(min, low) && near(max, high) && near(mean, (low + high) / 2.0),
+            "{min:?} {max:?} {mean:?}"
+        );
         assert_eq!(nan, 0);
     }
 
@@ -191,7 +194,8 @@ mod tests {
 
     #[test]
     fn patterns_mean_what_they_say() {
-        let check = |pattern, name, expected| assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        let check =
+            |pattern, name, expected| assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
         check("a", "a", true);
         check("a", "ab", false);
         check("*", "", true);

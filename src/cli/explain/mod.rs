@@ -80,7 +80,7 @@ pub(super) fn run(
     match (&arguments.step, &arguments.program) {
         (Some(StepCommand::Train(settings)), _) => explain_step(global, arguments, settings, compiler),
         (None, Some(program)) => explain_program(global, arguments, program, compiler),
-        (None, None) => Err(Failure::input("a program is missing: explain IN, or explain train RUN.json")),
+        (None, None) => Err(Failure::input("IN is missing")),
     }
 }
 

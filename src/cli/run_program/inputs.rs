@@ -36,7 +36,8 @@ pub(super) struct Inputs {
 impl InputArgs {
     /// Opens the files.
     pub(super) fn open(&self) -> Result<Inputs, Failure> {
-        let range = |text: &String| Range::parse(text).map_err(|why| Failure::input(format!("--range: {why}")));
+        let range =
+            |text: &String| Range::parse(text).map_err(|why| Failure::input(format!("--range: {why}")));
         let ranges = self.range.iter().map(range).collect::<Result<_, _>>()?;
         let stored = StoredArrays::open(&self.files)
             .map_err(|error| Failure::new(Cause::Input, error.context("--input")))?;

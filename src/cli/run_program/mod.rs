@@ -89,7 +89,8 @@ pub(super) fn run(global: &GlobalArgs, arguments: &RunArgs, compiler: &ChildComp
     global.records.check()?;
     let mut settings = Settings::read(arguments)?;
     let prepared = Prepared::new(&arguments.program, &arguments.place)?;
-    let early = prepared.plan().map(|plan| settings.hosts(&of_plan(plan), plan.outputs().len())).transpose()?;
+    let early =
+        prepared.plan().map(|plan| settings.hosts(&of_plan(plan), plan.outputs().len())).transpose()?;
 
     let session = prepared.open(global, &arguments.place, compiler)?;
     session.tell();

@@ -100,7 +100,11 @@ impl fmt::Display for RunReport<'_> {
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
                 let pad = " ".repeat(width - cell.chars().count());
                 // Numbers stand at the right.
-                line += &if (3..9).contains(&column) { format!("{pad}{cell}  ") } else { format!("{cell}{pad}  ") };
+                line += &if (3..9).contains(&column) {
+                    format!("{pad}{cell}  ")
+                } else {
+                    format!("{cell}{pad}  ")
+                };
             }
             let end = if number + 1 < rows.len() { "\n" } else { "" };
             write!(f, "{}{end}", line.trim_end())?;

@@ -26,7 +26,17 @@ pub(super) fn svg_image(svg: &str, alt: &str) -> String {
     let mut data = String::new();
     for byte in svg.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b' ' | b'=' | b'/' | b':' | b'.' | b',' | b'-' | b';' => {
+            b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'0'..=b'9'
+            | b' '
+            | b'='
+            | b'/'
+            | b':'
+            | b'.'
+            | b','
+            | b'-'
+            | b';' => {
                 data.push(char::from(byte));
             }
             _ => write!(data, "%{byte:02X}").expect("a string takes all that is written to it"),

@@ -129,7 +129,9 @@ fn facts(report: &MemoryReport) -> String {
     if let Some(ratio) = report.ratio {
         facts.push(("worked out ÷ by the compiler", format!("{ratio:.2}")));
     }
-    let fact = |(name, value): (&str, String)| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
+    let fact = |(name, value): (&str, String)| {
+        format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value))
+    };
     format!("<dl>{}</dl>\n", facts.into_iter().map(fact).collect::<String>())
 }
 

@@ -9,14 +9,28 @@ use super::*;
 
 const HOSTILE: &str = "</title><script>alert('1')</script>\" onload=\"alert(2)";
 /// Parameters of a layer, and their bytes on each device.
-const PARAMETERS: [(&str, u64); 4] =
-    [("self_attn.q_proj", 1 << 20), ("self_attn.o_proj", 1 << 20), ("mlp.up_proj", 3 << 20), ("norm", 1 << 10)];
+const PARAMETERS: [(&str, u64); 4] = [
+    ("self_attn.q_proj", 1 << 20),
+    ("self_attn.o_proj", 1 << 20),
+    ("mlp.up_proj", 3 << 20),
+    ("norm", 1 << 10),
+];
 
 fn verdict(grade: Grade, summary: &str) -> Verdict {
-    Verdict { grade, summary: summary.to_owned(), next_step: (grade == Grade::Lost).then(|| "split more".to_owned()) }
+    Verdict {
+        grade,
+        summary: summary.to_owned(),
+        next_step: (grade == Grade::Lost).then(|| "split more".to_owned()),
+    }
 }
 
-fn collective(position: u64, kind: CollectiveKind, bytes: u64, cause: Cause, pass: Pass) -> ExplainedCollective {
+fn collective(
+    position: u64,
+    kind: CollectiveKind,
+    bytes: u64,
+    cause: Cause,
+    pass: Pass,
+) -> ExplainedCollective {
     let purpose = if pass == Pass::Update { Purpose::Gradient } else { Purpose::Weight };
     let (array_bytes, ty, op_name, source) = (8 * bytes, "f32[1024,1024]".to_owned(), "dot".to_owned(), None);
     ExplainedCollective {
@@ -38,7 +52,9 @@ fn collective(position: u64, kind: CollectiveKind, bytes: u64, cause: Cause, pas
 /// What could be said of a decoder, whose program has this name.
 fn decoder(program: &str, layers: usize) -> Explanation {
     let names: Vec<(String, u64)> = (0..layers)
-        .flat_map(|layer| PARAMETERS.map(|(name, bytes)| (format!("model.layers.{layer}.{name}.weight"), bytes)))
+        .flat_map(|layer| {
+            PARAMETERS.map(|(name, bytes)| (format!("model.layers.{layer}.{name}.weight"), bytes))
+        })
         .collect();
     let mut collectives = Vec::new();
     for (name, bytes) in &names {
@@ -111,11 +127,23 @@ fn memory(steps: u64) -> MemoryReport {
     const POINTS: u64 = 512;
     let point = |place: u64| {
         let up = place.min(POINTS - place) << 20;
-        MemoryPoint { position: place * steps / POINTS, bytes: [80 << 20, 160 << 20, 1 << 20, 0, 20 << 20, place << 19, up, 0, 4 << 20] }
+        MemoryPoint {
+            position: place * steps / POINTS,
+            bytes: [80 << 20, 160 << 20, 1 << 20, 0, 20 << 20, place << 19, up, 0, 4 << 20],
+        }
     };
-    let at_peak = MemoryClass::ALL.iter().zip(point(POINTS / 2).bytes).map(|(&class, bytes)| ClassBytes { class, bytes });
+    let at_peak = MemoryClass::ALL
+        .iter()
+        .zip(point(POINTS / 2).bytes)
+        .map(|(&class, bytes)| ClassBytes { class, bytes });
     MemoryReport {
-        compiler: Some(CompiledMemory { arguments: 241 << 20, outputs: 241 << 20, aliased: 240 << 20, temporaries: 400 << 20, peak: None }),
+        compiler: Some(CompiledMemory {
+            arguments: 241 << 20,
+            outputs: 241 << 20,
+            aliased: 240 << 20,
+            temporaries: 400 << 20,
+            peak: None,
+        }),
         estimated_peak: 649 << 20,
         ratio: Some(1.01),
         peak_position: steps / 2,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use shardwright_hlo::compiled::CollectiveKind;
-use shardwright_partition::explain::{ExplainedCollective, Explanation};
 use shardwright_partition::Bytes;
+use shardwright_partition::explain::{ExplainedCollective, Explanation};
 
 use super::markup::escape;
 use super::words::{axes, cause, kind_class, runs, sent};
@@ -109,7 +109,12 @@ impl Span<'_> {
                 let whole = Bytes(one.array_bytes);
                 let pass = one.pieces.first().and_then(|piece| piece.pass);
                 let pass = pass.map(|pass| format!(", {pass}")).unwrap_or_default();
-                format!("{} {}\n{}{pass}\n{whole}, sends {sent}", runs(one.runs), one.kind, cause(&one.pieces))
+                format!(
+                    "{} {}\n{}{pass}\n{whole}, sends {sent}",
+                    runs(one.runs),
+                    one.kind,
+                    cause(&one.pieces)
+                )
             }
             several => {
                 let (count, kind) = (several.len(), self.kind);
