@@ -89,6 +89,6 @@ fn what_cannot_be_explained_is_refused_before_a_plugin_is_looked_for() {
     check("--json", "error: IN is missing\n");
     check(
         "train --block_size 0",
-        "error: --block_size: expected a whole number of at least 1, found \"0\"\n",
+        "error: --block_size: expected a whole number of at least 2, found \"0\"\n",
     );
 }

@@ -4,10 +4,12 @@
 //! ```text
 //! argv ─► args ──┐
 //! run.json ─► run_file ─► settings (one table) ─► config ─► engine ─► report, metrics
+//!
+//! argv ─► program (with its mesh and rules) ─► session ─► engine ─► run_program, explain
 //! ```
 //!
 //! [`settings`] is the only place that lists the settings of a run: flags, help and the keys of a run file all come
-//! from its table. [`engine`] is the only place that calls the training and runtime crates.
+//! from its table. [`engine`] is where plugins are opened and programs compiled.
 
 mod args;
 mod arrays;

@@ -138,6 +138,9 @@ impl Session<'_> {
         console::note(super::report::labelled("mesh", self.mesh.shape()));
         compile::notice(&self.global.compile, self.engine.platform()).iter().for_each(console::note);
         if let Ready::Planned(pinned) = &self.program {
+            if verbosity == Verbosity::Verbose {
+                console::note(pinned.planned.plan.table());
+            }
             pinned.planned.tell_lints(verbosity);
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use shardwright_checkpoint::write_bytes_atomic;
+use shardwright_checkpoint::{make_writable_folder, write_bytes_atomic};
 use shardwright_hlo::OutputInfo;
 use shardwright_mesh::Mesh;
 use shardwright_partition::explain::{Explanation, Subject};
@@ -77,8 +77,10 @@ pub(super) fn run(
     compiler: &ChildCompiler,
 ) -> Result<(), Failure> {
     global.records.check()?;
+    arguments.show.check()?;
     match (&arguments.step, &arguments.program) {
-        (Some(StepCommand::Train(settings)), _) => explain_step(global, arguments, settings, compiler),
+        (Some(_), Some(_)) => Err(Failure::input("explain takes a program, or `train` and its settings")),
+        (Some(StepCommand::Train(settings)), None) => explain_step(global, arguments, settings, compiler),
         (None, Some(program)) => explain_program(global, arguments, program, compiler),
         (None, None) => Err(Failure::input("IN is missing")),
     }
@@ -141,6 +143,13 @@ fn outputs(plan: &ShardingPlan) -> Vec<OutputInfo> {
 }
 
 impl ShowArgs {
+    /// Finds out before a long compilation whether the page can be written after it.
+    fn check(&self) -> Result<(), Failure> {
+        let Some(path) = &self.html else { return Ok(()) };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        make_writable_folder(folder).map_err(|error| Failure::new(Cause::Input, error))
+    }
+
     fn show(
         &self,
         global: &GlobalArgs,

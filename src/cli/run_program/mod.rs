@@ -40,7 +40,16 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   shardwright run step.mlir --mesh fsdp=8 --compare_single
   shardwright run step.hlo.pb --mesh data=2,fsdp=4 --input inputs.npz --output outputs.npz
-  shardwright run decode.mlir --seed 1 --range 'ids=0..32000' --repeat 20";
+  shardwright run decode.mlir --seed 1 --range 'ids=0..32000' --repeat 20
+
+Keys of --json:
+  program, mesh, devices  what ran where; the ids of the devices in the order of the mesh
+  compile_seconds, first_run_seconds, median_run_seconds, runs
+                          times; the median is that of all runs but the first, null if there is one
+  outputs                 a list of name, type, sharding, min, max, mean, nan (how many elements are no
+                          number) and difference: null, or absolute, relative (to the largest element),
+                          at (the index), values (found and expected there) and is_too_large
+  written                 the file or folder of the outputs, or null";
 
 /// The flags of `run`.
 #[derive(Debug, Args)]

@@ -37,10 +37,10 @@ pub(super) fn timeline(explanation: &Explanation) -> String {
     for (row, (name, spans)) in lanes.iter().enumerate() {
         let y = row as f64 * (LANE + GAP);
         let (middle, right) = (y + LANE / 2.0 + 4.0, LABELS + WIDTH);
-        let _ = write!(
+        let _ = writeln!(
             drawing,
             "<text x=\"{:.0}\" y=\"{middle:.0}\" text-anchor=\"end\">{}</text>\
-             <path class=\"lane\" d=\"M{LABELS:.0} {bottom:.0}H{right:.0}\"/>\n",
+             <path class=\"lane\" d=\"M{LABELS:.0} {bottom:.0}H{right:.0}\"/>",
             LABELS - 10.0,
             escape(shortened(name)),
             bottom = y + LANE,
