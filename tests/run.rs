@@ -352,7 +352,7 @@ fn inputs_that_do_not_fit_are_all_told_before_a_plugin_is_looked_for() {
         &folder,
         "--mesh x=4",
         expect![[r#"
-        error: <IN> is missing
+        error: IN is missing
         exit code 2
     "#]],
     );
