@@ -49,7 +49,10 @@ impl<'a> Aliases<'a> {
             let mut cursor = cursor;
             cursor.go_to(offset);
             if let Some((name, definition)) = definition(&mut cursor, line)? {
-                aliases.defined.insert(name, Alias::Raw(definition));
+                if aliases.defined.insert(name, Alias::Raw(definition)).is_some() {
+                    let (found, expected) = (format!("`{name}` a second time"), "each alias once".into());
+                    return Err(cursor.error_at(offset, ParseProblem::Unexpected { found, expected }));
+                }
                 offset = cursor.offset();
             } else if line.starts_with("{-#") {
                 aliases.read_resources(&mut cursor)?;

@@ -4,7 +4,8 @@ use super::form::Types;
 use super::parse::Parser;
 use super::scan::{Raw, Result};
 use super::shared::Text;
-use super::tree::{Named, Operation, ResultName, TreeArgument, TreeRegion, Use};
+use super::tree::{Operation, ResultName, TreeArgument, TreeRegion, Use};
+use super::write::dictionary;
 
 /// `@name attributes {…} {…}`.
 pub(super) fn module(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
@@ -17,8 +18,8 @@ pub(super) fn module(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> 
     Ok(())
 }
 
-/// `public @name(%a: type {…}, …) -> (type {…}, …) attributes {…} {…}`; a function that is only declared has types
-/// alone, and no body.
+/// `public @name(%a: type {…}, …) -> (type {…}, …) attributes {…} {…}`; a function that is only declared has no body, and
+/// its arguments may have no names.
 pub(super) fn function(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
     for visibility in ["public", "private", "nested"] {
         if parser.cursor.eat_word(visibility) {
@@ -27,69 +28,64 @@ pub(super) fn function(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()
     }
     let name = parser.symbol()?;
     parser.set(op, "sym_name", &quoted(name));
-    parser.cursor.expect("(")?;
-    let named = parser.cursor.peek() == Some(b'%');
-    let mut region = TreeRegion { arguments: parser.arguments()?, operations: Vec::new() };
-    let mut arguments: Vec<(Text, Vec<Named>)> = Vec::new();
-    if !named && parser.cursor.peek() != Some(b')') {
-        arguments = typed_list(parser)?;
-    }
-    parser.cursor.expect(")")?;
-    let results = if parser.cursor.eat("->") { results(parser)? } else { Vec::new() };
-    let argument_types: Vec<&Text> = match named {
-        true => region.arguments.iter().map(|argument| &argument.ty).collect(),
-        false => arguments.iter().map(|(ty, _)| ty).collect(),
+    let named = parser.cursor;
+    let arguments = parameters(parser)?;
+    let results = match (parser.cursor.eat("->"), parser.cursor.peek()) {
+        (false, _) => Vec::new(),
+        (true, Some(b'(')) => parameters(parser)?,
+        // What follows in braces is the body.
+        (true, _) => {
+            let at = parser.cursor.position();
+            let ty = parser.ty()?;
+            vec![TreeArgument { name: Text::default(), ty, attributes: Vec::new(), location: None, at }]
+        }
     };
-    let ty = function_type(&argument_types, &results.iter().map(|(ty, _)| ty).collect::<Vec<_>>());
-    parser.set(op, "function_type", &ty);
-    set_dictionaries(parser, op, "arg_attrs", &arguments);
+    parser.set(op, "function_type", &function_type(&arguments, &results));
     set_dictionaries(parser, op, "res_attrs", &results);
     attributes_keyword(parser, op)?;
-    if parser.cursor.peek() == Some(b'{') {
-        region = parser.region(region.arguments)?;
+    if parser.cursor.peek() != Some(b'{') {
+        set_dictionaries(parser, op, "arg_attrs", &arguments);
+        op.regions.push(TreeRegion::default());
+        return Ok(());
     }
-    op.regions.push(region);
+    if arguments.iter().any(|argument| argument.name.is_empty()) {
+        return Err(named.unexpected("names for the arguments of a function that has a body"));
+    }
+    op.regions.push(parser.region(arguments)?);
     Ok(())
 }
 
-fn results(parser: &mut Parser<'_>) -> Result<Vec<(Text, Vec<Named>)>> {
-    if parser.cursor.peek() != Some(b'(') {
-        return Ok(vec![(parser.ty()?, Vec::new())]);
-    }
+/// `(%a: type {…} loc(…), …)`, the names where they are there.
+fn parameters(parser: &mut Parser<'_>) -> Result<Vec<TreeArgument>> {
     parser.cursor.expect("(")?;
-    let results = if parser.cursor.peek() == Some(b')') { Vec::new() } else { typed_list(parser)? };
-    parser.cursor.expect(")")?;
-    Ok(results)
-}
-
-/// `type {…}, …`.
-fn typed_list(parser: &mut Parser<'_>) -> Result<Vec<(Text, Vec<Named>)>> {
     let mut list = Vec::new();
-    loop {
-        let ty = parser.ty()?;
-        let attributes = if parser.cursor.peek() == Some(b'{') { parser.dictionary()? } else { Vec::new() };
-        parser.location()?;
-        list.push((ty, attributes));
-        if !parser.cursor.eat(",") {
-            return Ok(list);
+    while !parser.cursor.eat(")") {
+        if !list.is_empty() {
+            parser.cursor.expect(",")?;
         }
+        list.push(match parser.cursor.peek() {
+            Some(b'%') => parser.argument()?,
+            _ => {
+                let at = parser.cursor.position();
+                parser.argument_called(Text::default(), at)?
+            }
+        });
     }
+    Ok(list)
 }
 
 /// `[{…}, {…}]` of those that go with types, unless all are empty.
-fn set_dictionaries(parser: &mut Parser<'_>, op: &mut Operation, name: &str, list: &[(Text, Vec<Named>)]) {
-    if list.iter().all(|(_, attributes)| attributes.is_empty()) {
-        return;
+fn set_dictionaries(parser: &mut Parser<'_>, op: &mut Operation, name: &str, list: &[TreeArgument]) {
+    if list.iter().any(|one| !one.attributes.is_empty()) {
+        let each: Vec<String> = list.iter().map(|one| dictionary(&one.attributes)).collect();
+        parser.set(op, name, &format!("[{}]", each.join(", ")));
     }
-    let dictionaries: Vec<String> =
-        list.iter().map(|(_, attributes)| super::write::dictionary(attributes)).collect();
-    parser.set(op, name, &format!("[{}]", dictionaries.join(", ")));
 }
 
-fn function_type(arguments: &[&Text], results: &[&Text]) -> String {
-    let join = |types: &[&Text]| types.iter().map(|ty| ty.as_str()).collect::<Vec<_>>().join(", ");
+fn function_type(arguments: &[TreeArgument], results: &[TreeArgument]) -> String {
+    let join = |list: &[TreeArgument]| list.iter().map(|one| one.ty.as_str()).collect::<Vec<_>>().join(", ");
     match results {
-        [one] if !one.starts_with('(') => format!("({}) -> {one}", join(arguments)),
+        [one] if !one.ty.starts_with('(') => format!("({}) -> {}", join(arguments), one.ty),
         _ => format!("({}) -> ({})", join(arguments), join(results)),
     }
 }

@@ -268,18 +268,28 @@ impl<'a> Parser<'a> {
     pub(super) fn arguments(&mut self) -> Result<Vec<TreeArgument>> {
         let mut arguments = Vec::new();
         while self.cursor.peek() == Some(b'%') {
-            let at = self.cursor.position();
-            let name = self.cursor.name("%", "an argument")?;
-            self.cursor.expect(":")?;
-            let ty = self.ty()?;
-            let attributes = if self.cursor.peek() == Some(b'{') { self.dictionary()? } else { Vec::new() };
-            let location = self.location()?;
-            arguments.push(TreeArgument { name: self.texts.get(name), ty, attributes, location, at });
+            arguments.push(self.argument()?);
             if !self.cursor.eat(",") {
                 break;
             }
         }
         Ok(arguments)
+    }
+
+    /// `%a: type {attributes} loc(…)`.
+    pub(super) fn argument(&mut self) -> Result<TreeArgument> {
+        let at = self.cursor.position();
+        let name = self.cursor.name("%", "an argument")?;
+        let name = self.texts.get(name);
+        self.cursor.expect(":")?;
+        self.argument_called(name, at)
+    }
+
+    /// `type {attributes} loc(…)` of an argument whose name is known.
+    pub(super) fn argument_called(&mut self, name: Text, at: Position) -> Result<TreeArgument> {
+        let ty = self.ty()?;
+        let attributes = if self.cursor.peek() == Some(b'{') { self.dictionary()? } else { Vec::new() };
+        Ok(TreeArgument { name, ty, attributes, location: self.location()?, at })
     }
 
     /// `loc(…)`, if it is next.

@@ -167,6 +167,23 @@ fn a_module_of_torch_xla() {
 }
 
 #[test]
+fn functions_that_are_only_declared() {
+    check(
+        "func.func private @f(%a: i32 {x.y}, i32) -> i32\nfunc.func private @g() -> ()\nfunc.func @h() -> (i32, f32 {x.z})",
+        expect![[r#"
+            "builtin.module"() ({
+              "func.func"() <{arg_attrs = [{x.y}, {}], function_type = (i32, i32) -> i32, sym_name = "f", sym_visibility = "private"}> ({
+              }) : () -> ()
+              "func.func"() <{function_type = () -> (), sym_name = "g", sym_visibility = "private"}> ({
+              }) : () -> ()
+              "func.func"() <{function_type = () -> (i32, f32), res_attrs = [{}, {x.z}], sym_name = "h"}> ({
+              }) : () -> ()
+            }) : () -> ()
+        "#]],
+    );
+}
+
+#[test]
 fn forms_of_other_dialects_are_read_if_they_are_common() {
     check(
         "%0 = arith.addi %a, %b : i32\n%1 = other.op %0 {x = 1 : i32} : (i32) -> f32\nother.none : index",
@@ -258,6 +275,27 @@ fn errors_say_where_what_was_and_what_should_be() {
         line 1, column 24: expected each name once, found `x` a second time
           "a.b"() {x = 1, y = 2, x = 3} : () -> ()
                                  ^"#]],
+    );
+    check_error(
+        "#a = 1\n#a = 2\n\"a.b\"() {x = #a} : () -> ()",
+        expect![[r#"
+        line 2, column 1: expected each alias once, found `#a` a second time
+          #a = 2
+          ^"#]],
+    );
+    check_error(
+        "!t = i32 f32",
+        expect![[r#"
+        line 1, column 10: expected the end of the type, found `f32`
+          !t = i32 f32
+                   ^"#]],
+    );
+    check_error(
+        "func.func @f(i32) { return }",
+        expect![[r#"
+        line 1, column 13: expected names for the arguments of a function that has a body, found `(`
+          func.func @f(i32) { return }
+                      ^"#]],
     );
     check_error(
         "\"a.b\"() {x = #nowhere} : () -> ()",
