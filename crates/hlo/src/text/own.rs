@@ -230,32 +230,39 @@ pub(super) fn convolution(parser: &mut Parser<'_>, op: &mut Operation) -> Result
     if !parser.key("window") {
         return Err(parser.cursor.unexpected("`, window =`"));
     }
-    for entry in parser.dictionary()? {
-        let list = inner(&entry.value);
-        let (name, value) = match entry.name.as_str() {
-            "stride" => ("window_strides", array("i64", list)),
-            "lhs_dilate" => ("lhs_dilation", array("i64", list)),
-            "rhs_dilate" => ("rhs_dilation", array("i64", list)),
-            "reverse" => ("window_reversal", array("i1", list)),
-            "pad" => ("padding", padding(list)),
+    parser.cursor.expect("{")?;
+    while !parser.cursor.eat("}") {
+        let before = parser.cursor;
+        let key = parser.cursor.word("a part of the window")?;
+        parser.cursor.expect("=")?;
+        let list = parser.bracketed_text("[")?;
+        let (name, value) = match key {
+            "stride" => ("window_strides", array("i64", &list)),
+            "pad" => ("padding", padding(&list)),
+            "lhs_dilate" => ("lhs_dilation", array("i64", &list)),
+            "rhs_dilate" => ("rhs_dilation", array("i64", &list)),
+            "reverse" => ("window_reversal", array("i1", &list)),
             _ => {
                 let expected = "`stride`, `pad`, `lhs_dilate`, `rhs_dilate` or `reverse`";
-                return Err(parser.error_at(entry.at, format!("`{}`", entry.name), expected));
+                return Err(before.unexpected(expected));
             }
         };
         parser.set(op, name, &value);
+        if !parser.cursor.eat(",") && parser.cursor.peek() != Some(b'}') {
+            return Err(parser.cursor.unexpected("`,` or `}`"));
+        }
     }
     Ok(())
 }
 
 /// The elements of `[[1, 1], [1, 1]]`, one alone where all are equal.
 fn padding(list: &str) -> String {
-    let dims = list.matches('[').count();
+    let dims = list.matches('[').count() - 1;
     let mut numbers = list.split(['[', ']', ',']).map(str::trim).filter(|text| !text.is_empty());
     let elements = match numbers.next() {
         None => String::new(),
         Some(first) if numbers.all(|number| number == first) => first.into(),
-        Some(_) => format!("[{list}]"),
+        Some(_) => list.into(),
     };
     format!("dense<{elements}> : tensor<{dims}x2xi64>")
 }
@@ -284,7 +291,7 @@ pub(super) fn reduce(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> 
     parser.cursor.expect("dimensions")?;
     parser.cursor.expect("=")?;
     let dims = parser.bracketed_text("[")?;
-    parser.set(op, "dimensions", &array("i64", inner(&dims)));
+    parser.set(op, "dimensions", &array("i64", &dims));
     parser.attributes(op)?;
     parser.types_of(Types::Same, op)?;
     let region = match applied {
