@@ -12,7 +12,7 @@ use super::shared::{Text, Texts};
 const DEEPEST_ALIASES: usize = 128;
 
 /// How much longer than the text all attributes may be together with their aliases written out, and all locations,
-/// beyond a fixed allowance for small texts. Locations with the call stacks of a framework take about 4 times the text.
+/// beyond a fixed allowance for small texts. Locations with the call stacks of a framework take about as much as the text.
 const LONGEST: usize = 16;
 const ALLOWANCE: usize = 1 << 16;
 

@@ -167,6 +167,24 @@ fn a_module_of_torch_xla() {
 }
 
 #[test]
+fn attributes_may_stand_before_the_operands() {
+    check(
+        r#"%0 = stablehlo.optimization_barrier {x.y} %a : i32
+           %1 = stablehlo.constant {x.y} dense<1> : tensor<i32>
+           %2 = sdy.all_reduce {"x"} %0 out_sharding=<@mesh, []> {x.y} : i32
+           return {x.y = 1 : i32} %0 : i32"#,
+        expect![[r#"
+            "builtin.module"() ({
+              %0 = "stablehlo.optimization_barrier"(%a) {x.y} : (i32) -> i32
+              %1 = "stablehlo.constant"() <{value = dense<1> : tensor<i32>}> {x.y} : () -> tensor<i32>
+              %2 = "sdy.all_reduce"(%0) <{out_sharding = #sdy.sharding<@mesh, []>, reduction_axes = #sdy<axis_ref_list{"x"}>}> {x.y} : (i32) -> i32
+              "func.return"(%0) {x.y = 1 : i32} : (i32) -> ()
+            }) : () -> ()
+        "#]],
+    );
+}
+
+#[test]
 fn functions_that_are_only_declared() {
     check(
         "func.func private @f(%a: i32 {x.y}, i32) -> i32\nfunc.func private @g() -> ()\nfunc.func @h() -> (i32, f32 {x.z})",
