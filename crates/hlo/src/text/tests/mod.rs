@@ -87,12 +87,17 @@ fn every_form_is_tried() {
 fn properties_among_the_attributes_are_put_where_they_belong() {
     check(
         r#""stablehlo.sort"(%a) ({ ^bb0: "stablehlo.return"() : () -> () }) {is_stable = true, x.y, dimension = 0 : i64} : (tensor<f32>) -> tensor<f32>
+           "func.func"() ({ ^bb0(%x: i32, %y: i32): func.return }) {sym_name = "f", arg_attrs = [{x.y = [1, 2]}, {}], function_type = (i32, i32) -> ()} : () -> ()
            %1 = stablehlo.tanh %a {xla_shape = "f32[]", result_accuracy = #stablehlo.result_accuracy<>} : tensor<f32>"#,
         expect![[r#"
             "builtin.module"() ({
               "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
                 "stablehlo.return"() : () -> ()
               }) {x.y} : (tensor<f32>) -> tensor<f32>
+              "func.func"() <{arg_attrs = [{x.y = [1, 2]}, {}], function_type = (i32, i32) -> (), sym_name = "f"}> ({
+              ^bb0(%x: i32, %y: i32):
+                "func.return"() : () -> ()
+              }) : () -> ()
               %1 = "stablehlo.tanh"(%a) <{result_accuracy = #stablehlo.result_accuracy<>}> {xla_shape = "f32[]"} : (tensor<f32>) -> tensor<f32>
             }) : () -> ()
         "#]],
