@@ -12,7 +12,7 @@ use super::shared::{Text, Texts};
 const DEEPEST_ALIASES: usize = 128;
 
 /// How much longer than the text all attributes may be together with their aliases written out, and all locations,
-/// beyond a fixed allowance for small texts. Locations with the call stacks of a framework take about 4 times the text.
+/// beyond a fixed allowance for small texts. Locations with the call stacks of a framework take about as much as the text.
 const LONGEST: usize = 16;
 const ALLOWANCE: usize = 1 << 16;
 
@@ -38,6 +38,15 @@ enum Alias {
     Whole(Text),
 }
 
+/// Why a text cannot be written out. It becomes an error, which says the line, only if it is not about a location: there
+/// may be very many of those.
+struct Failure {
+    at: usize,
+    problem: ParseProblem,
+}
+
+type Written<T> = std::result::Result<T, Failure>;
+
 impl<'a> Aliases<'a> {
     /// Collects the definitions of a text.
     pub(super) fn read(text: &'a str) -> Result<Aliases<'a>> {
@@ -49,7 +58,10 @@ impl<'a> Aliases<'a> {
             let mut cursor = cursor;
             cursor.go_to(offset);
             if let Some((name, definition)) = definition(&mut cursor, line)? {
-                aliases.defined.insert(name, Alias::Raw(definition));
+                if aliases.defined.insert(name, Alias::Raw(definition)).is_some() {
+                    let (found, expected) = (format!("`{name}` a second time"), "each alias once".into());
+                    return Err(cursor.error_at(offset, ParseProblem::Unexpected { found, expected }));
+                }
                 offset = cursor.offset();
             } else if line.starts_with("{-#") {
                 aliases.read_resources(&mut cursor)?;
@@ -88,22 +100,25 @@ impl<'a> Aliases<'a> {
 
     /// What a stretch of the text says.
     pub(super) fn write_out(&mut self, raw: Raw, texts: &mut Texts) -> Result<Text> {
-        if raw.refers { self.expand(raw, 0) } else { Ok(texts.get(self.cursor.slice(raw))) }
+        if !raw.refers {
+            return Ok(texts.get(self.cursor.slice(raw)));
+        }
+        self.expand(raw, 0).map_err(|Failure { at, problem }| self.cursor.error_at(at, problem))
     }
 
     /// Replaces the aliases in a stretch. A location that gets too long is given up: nothing depends on it.
-    fn expand(&mut self, raw: Raw, depth: usize) -> Result<Text> {
+    fn expand(&mut self, raw: Raw, depth: usize) -> Written<Text> {
         let is_location = self.cursor.slice(raw).starts_with("loc(");
         match self.try_expand(raw, is_location, depth) {
-            Err(error) if is_location && error.problem().is_limit() => Ok(UNKNOWN.into()),
+            Err(failure) if is_location && failure.problem.is_limit() => Ok(UNKNOWN.into()),
             result => result,
         }
     }
 
-    fn try_expand(&mut self, raw: Raw, is_location: bool, depth: usize) -> Result<Text> {
+    fn try_expand(&mut self, raw: Raw, is_location: bool, depth: usize) -> Written<Text> {
         if depth == DEEPEST_ALIASES {
             let problem = ParseProblem::TooDeep { what: "aliases", limit: DEEPEST_ALIASES };
-            return Err(self.cursor.error_at(raw.start, problem));
+            return Err(Failure { at: raw.start, problem });
         }
         let text = self.cursor.slice(raw);
         let mut whole = String::new();
@@ -136,13 +151,11 @@ impl<'a> Aliases<'a> {
     }
 
     /// What an alias stands for. Each is written out once, and shared from then on.
-    fn alias(&mut self, at: usize, name: &'a str, depth: usize) -> Result<Text> {
+    fn alias(&mut self, at: usize, name: &'a str, depth: usize) -> Written<Text> {
         let raw = match self.defined.get(name) {
             Some(Alias::Whole(whole)) => return Ok(whole.clone()),
             Some(Alias::Raw(raw)) => *raw,
-            None => {
-                return Err(self.cursor.error_at(at, ParseProblem::UndefinedAlias { name: name.into() }));
-            }
+            None => return Err(Failure { at, problem: ParseProblem::UndefinedAlias { name: name.into() } }),
         };
         let whole = self.expand(raw, depth + 1)?;
         self.defined.insert(name, Alias::Whole(whole.clone()));
@@ -150,15 +163,15 @@ impl<'a> Aliases<'a> {
     }
 
     /// `dense<"0x…">` with the bytes of a resource, whose first four are an alignment.
-    fn resource(&self, at: usize, name: &str) -> Result<String> {
+    fn resource(&self, at: usize, name: &str) -> Written<String> {
         let hex = self.resources.get(name).and_then(|quoted| quoted.get("\"0x00000000".len()..));
         match hex {
             Some(hex) => Ok(format!("dense<\"0x{hex}>")),
-            None => Err(self.cursor.error_at(at, ParseProblem::MissingResource { name: name.into() })),
+            None => Err(Failure { at, problem: ParseProblem::MissingResource { name: name.into() } }),
         }
     }
 
-    fn check_length(&mut self, at: usize, is_location: bool, more: usize) -> Result<()> {
+    fn check_length(&mut self, at: usize, is_location: bool, more: usize) -> Written<()> {
         let written = &mut self.written[usize::from(is_location)];
         let limit = self.cursor.text().len() * LONGEST + ALLOWANCE;
         if *written + more <= limit {
@@ -166,7 +179,7 @@ impl<'a> Aliases<'a> {
         }
         // From now on nothing fits, so that trying over and over takes no time.
         *written = limit;
-        Err(self.cursor.error_at(at, ParseProblem::TooLong { limit }))
+        Err(Failure { at, problem: ParseProblem::TooLong { limit } })
     }
 }
 

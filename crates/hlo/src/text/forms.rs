@@ -6,7 +6,7 @@ use super::form::Piece::{
     Word,
 };
 use super::form::{Form, Piece, Types};
-use super::own;
+use super::{own, regions};
 
 /// Names that MLIR writes without their dialect.
 pub(super) const SHORT_NAMES: &[(&str, &str)] =
@@ -47,10 +47,10 @@ const fn resharded(name: &'static str) -> Form {
 /// All ops that have a form of their own, and those that have properties.
 pub(super) const FORMS: &[Form] = &[
     // Structure.
-    Form::new("builtin.module", &[Own(own::module)])
+    Form::new("builtin.module", &[Own(regions::module)])
         .typed(Types::InPieces)
         .with(&["sym_name", "sym_visibility"]),
-    Form::new("func.func", &[Own(own::function)]).typed(Types::InPieces).with(&[
+    Form::new("func.func", &[Own(regions::function)]).typed(Types::InPieces).with(&[
         "arg_attrs",
         "function_type",
         "no_inline",
@@ -215,9 +215,9 @@ pub(super) const FORMS: &[Form] = &[
     ]),
     Form::new("stablehlo.get_tuple_element", &[Operands, Own(own::tuple_index)]).with(&["index"]),
     Form::new("stablehlo.optimization_barrier", &[Own(own::barrier)]).typed(Types::Each),
-    Form::new("stablehlo.reduce", &[Own(own::reduce)]).typed(Types::InPieces).with(&["dimensions"]),
+    Form::new("stablehlo.reduce", &[Own(regions::reduce)]).typed(Types::InPieces).with(&["dimensions"]),
     Form::new("stablehlo.tuple", &[Operands]).typed(Types::Tuple),
-    Form::new("stablehlo.while", &[Own(own::while_loop)]).typed(Types::InPieces),
+    Form::new("stablehlo.while", &[Own(regions::while_loop)]).typed(Types::InPieces),
     // Ops without a form of their own.
     Form::generic(
         "stablehlo.all_gather",
@@ -346,7 +346,7 @@ pub(super) const FORMS: &[Form] = &[
             Listed("out_shardings", SHARDINGS),
             Field("manual_axes"),
             Braced("manual_axes", ("#sdy<manual_axes", ">")),
-            Own(own::body_with_arguments),
+            Own(regions::body_with_arguments),
         ],
     ),
     Form::new("sdy.mesh", &[Name("sym_name"), Token("="), Angled("mesh", "#sdy.mesh")]).typed(Types::None),
@@ -358,7 +358,7 @@ pub(super) const FORMS: &[Form] = &[
             Token(">"),
             Called,
             Own(own::maybe_shardings),
-            Own(own::body_with_arguments),
+            Own(regions::body_with_arguments),
         ],
     )
     .with(&["in_shardings", "out_shardings"]),

@@ -5,7 +5,7 @@
 //! | characters to tokens and bracketed stretches | `scan` |
 //! | aliases and resources written out | `alias` |
 //! | operations, in the generic form or their own, to a `tree` | `parse` |
-//! | each op's own form, as a table | `forms`, of the pieces in `form` that `pretty` reads; what only one op has, `own` |
+//! | each op's own form, as a table | `forms`, of the pieces in `form` that `pretty` reads; what only one op has, `own` and `regions` |
 //! | a tree to a module, with its shardings beside it | `lift` |
 //! | a dictionary back to text | `write` |
 //!
@@ -20,6 +20,7 @@ mod lift;
 mod own;
 mod parse;
 mod pretty;
+mod regions;
 mod scan;
 mod shared;
 #[cfg(test)]

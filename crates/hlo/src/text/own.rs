@@ -1,103 +1,8 @@
 //! Pieces of forms that only one op has, or that are put together of several things.
 
-use super::form::Types;
 use super::parse::Parser;
 use super::scan::{Raw, Result};
-use super::shared::Text;
-use super::tree::{Named, Operation, ResultName, TreeArgument, TreeRegion, Use};
-
-/// `@name attributes {…} {…}`.
-pub(super) fn module(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
-    if parser.cursor.peek() == Some(b'@') {
-        let name = parser.symbol()?;
-        parser.set(op, "sym_name", &quoted(name));
-    }
-    attributes_keyword(parser, op)?;
-    op.regions.push(parser.region(Vec::new())?);
-    Ok(())
-}
-
-/// `public @name(%a: type {…}, …) -> (type {…}, …) attributes {…} {…}`; a function that is only declared has types
-/// alone, and no body.
-pub(super) fn function(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
-    for visibility in ["public", "private", "nested"] {
-        if parser.cursor.eat_word(visibility) {
-            parser.set(op, "sym_visibility", &quoted(visibility));
-        }
-    }
-    let name = parser.symbol()?;
-    parser.set(op, "sym_name", &quoted(name));
-    parser.cursor.expect("(")?;
-    let named = parser.cursor.peek() == Some(b'%');
-    let mut region = TreeRegion { arguments: parser.arguments()?, operations: Vec::new() };
-    let mut arguments: Vec<(Text, Vec<Named>)> = Vec::new();
-    if !named && parser.cursor.peek() != Some(b')') {
-        arguments = typed_list(parser)?;
-    }
-    parser.cursor.expect(")")?;
-    let results = if parser.cursor.eat("->") { results(parser)? } else { Vec::new() };
-    let argument_types: Vec<&Text> = match named {
-        true => region.arguments.iter().map(|argument| &argument.ty).collect(),
-        false => arguments.iter().map(|(ty, _)| ty).collect(),
-    };
-    let ty = function_type(&argument_types, &results.iter().map(|(ty, _)| ty).collect::<Vec<_>>());
-    parser.set(op, "function_type", &ty);
-    set_dictionaries(parser, op, "arg_attrs", &arguments);
-    set_dictionaries(parser, op, "res_attrs", &results);
-    attributes_keyword(parser, op)?;
-    if parser.cursor.peek() == Some(b'{') {
-        region = parser.region(region.arguments)?;
-    }
-    op.regions.push(region);
-    Ok(())
-}
-
-fn results(parser: &mut Parser<'_>) -> Result<Vec<(Text, Vec<Named>)>> {
-    if parser.cursor.peek() != Some(b'(') {
-        return Ok(vec![(parser.ty()?, Vec::new())]);
-    }
-    parser.cursor.expect("(")?;
-    let results = if parser.cursor.peek() == Some(b')') { Vec::new() } else { typed_list(parser)? };
-    parser.cursor.expect(")")?;
-    Ok(results)
-}
-
-/// `type {…}, …`.
-fn typed_list(parser: &mut Parser<'_>) -> Result<Vec<(Text, Vec<Named>)>> {
-    let mut list = Vec::new();
-    loop {
-        let ty = parser.ty()?;
-        let attributes = if parser.cursor.peek() == Some(b'{') { parser.dictionary()? } else { Vec::new() };
-        parser.location()?;
-        list.push((ty, attributes));
-        if !parser.cursor.eat(",") {
-            return Ok(list);
-        }
-    }
-}
-
-/// `[{…}, {…}]` of those that go with types, unless all are empty.
-fn set_dictionaries(parser: &mut Parser<'_>, op: &mut Operation, name: &str, list: &[(Text, Vec<Named>)]) {
-    if list.iter().all(|(_, attributes)| attributes.is_empty()) {
-        return;
-    }
-    let dictionaries: Vec<String> =
-        list.iter().map(|(_, attributes)| super::write::dictionary(attributes)).collect();
-    parser.set(op, name, &format!("[{}]", dictionaries.join(", ")));
-}
-
-fn function_type(arguments: &[&Text], results: &[&Text]) -> String {
-    let join = |types: &[&Text]| types.iter().map(|ty| ty.as_str()).collect::<Vec<_>>().join(", ");
-    match results {
-        [one] if !one.starts_with('(') => format!("({}) -> {one}", join(arguments)),
-        _ => format!("({}) -> ({})", join(arguments), join(results)),
-    }
-}
-
-/// `attributes {…}`, if it is there.
-fn attributes_keyword(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
-    if parser.cursor.eat_word("attributes") { parser.attributes(op) } else { Ok(()) }
-}
+use super::tree::Operation;
 
 /// `@name` of the function that is called.
 pub(super) fn callee(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
@@ -179,7 +84,6 @@ pub(super) fn tuple_index(parser: &mut Parser<'_>, op: &mut Operation) -> Result
 
 /// `%a, %b`, or `()` if there are none.
 pub(super) fn barrier(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
-    parser.attributes(op)?;
     if parser.cursor.eat("(") {
         return parser.cursor.expect(")");
     }
@@ -235,162 +139,41 @@ pub(super) fn convolution(parser: &mut Parser<'_>, op: &mut Operation) -> Result
     if !parser.key("window") {
         return Err(parser.cursor.unexpected("`, window =`"));
     }
-    for entry in parser.dictionary()? {
-        let list = inner(&entry.value);
-        let (name, value) = match entry.name.as_str() {
-            "stride" => ("window_strides", array("i64", list)),
-            "lhs_dilate" => ("lhs_dilation", array("i64", list)),
-            "rhs_dilate" => ("rhs_dilation", array("i64", list)),
-            "reverse" => ("window_reversal", array("i1", list)),
-            "pad" => ("padding", padding(list)),
+    parser.cursor.expect("{")?;
+    while !parser.cursor.eat("}") {
+        let before = parser.cursor;
+        let key = parser.cursor.word("a part of the window")?;
+        parser.cursor.expect("=")?;
+        let list = parser.bracketed_text("[")?;
+        let (name, value) = match key {
+            "stride" => ("window_strides", array("i64", &list)),
+            "pad" => ("padding", padding(&list)),
+            "lhs_dilate" => ("lhs_dilation", array("i64", &list)),
+            "rhs_dilate" => ("rhs_dilation", array("i64", &list)),
+            "reverse" => ("window_reversal", array("i1", &list)),
             _ => {
                 let expected = "`stride`, `pad`, `lhs_dilate`, `rhs_dilate` or `reverse`";
-                return Err(parser.error_at(entry.at, format!("`{}`", entry.name), expected));
+                return Err(before.unexpected(expected));
             }
         };
         parser.set(op, name, &value);
+        if !parser.cursor.eat(",") && parser.cursor.peek() != Some(b'}') {
+            return Err(parser.cursor.unexpected("`,` or `}`"));
+        }
     }
     Ok(())
 }
 
 /// The elements of `[[1, 1], [1, 1]]`, one alone where all are equal.
 fn padding(list: &str) -> String {
-    let dims = list.matches('[').count();
+    let dims = list.matches('[').count() - 1;
     let mut numbers = list.split(['[', ']', ',']).map(str::trim).filter(|text| !text.is_empty());
     let elements = match numbers.next() {
         None => String::new(),
         Some(first) if numbers.all(|number| number == first) => first.into(),
-        Some(_) => format!("[{list}]"),
+        Some(_) => list.into(),
     };
     format!("dense<{elements}> : tensor<{dims}x2xi64>")
-}
-
-/// `(%x init: %i), (%y init: %j) applies name across dimensions = [1] : …`, or without `applies` and with
-/// `reducer(%a: type, %b: type) (%c: type, %d: type) {…}` at the end.
-pub(super) fn reduce(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
-    let mut inits = Vec::new();
-    loop {
-        parser.cursor.expect("(")?;
-        op.operands.push(parser.value()?);
-        parser.cursor.expect("init")?;
-        parser.cursor.expect(":")?;
-        inits.push(parser.value()?);
-        parser.cursor.expect(")")?;
-        if !parser.cursor.eat(",") {
-            break;
-        }
-    }
-    op.operands.append(&mut inits);
-    let applied = match parser.cursor.eat_word("applies") {
-        true => Some(parser.cursor.word("the name of an op")?),
-        false => None,
-    };
-    parser.cursor.expect("across")?;
-    parser.cursor.expect("dimensions")?;
-    parser.cursor.expect("=")?;
-    let dims = parser.bracketed_text("[")?;
-    parser.set(op, "dimensions", &array("i64", inner(&dims)));
-    parser.attributes(op)?;
-    parser.types_of(Types::Same, op)?;
-    let region = match applied {
-        Some(name) => {
-            op.location = parser.location()?;
-            applied_region(parser, op, name)
-        }
-        None => reducer(parser)?,
-    };
-    op.regions.push(region);
-    Ok(())
-}
-
-/// A region that joins its two arguments with one op.
-fn applied_region(parser: &mut Parser<'_>, op: &Operation, name: &str) -> TreeRegion {
-    let ty = op.operand_types.last().cloned().unwrap_or_default();
-    let [lhs, rhs, joined] = ["lhs", "rhs", "joined"].map(|name| parser.made(name));
-    let argument = |name: &Text| TreeArgument {
-        name: name.clone(),
-        ty: ty.clone(),
-        attributes: Vec::new(),
-        location: op.location.clone(),
-        at: op.at,
-    };
-    let value = |name: &Text| Use { name: name.clone(), index: 0, at: op.at };
-    let join = Operation {
-        name: parser.made(name),
-        results: vec![ResultName { name: joined.clone(), count: 1 }],
-        operands: vec![value(&lhs), value(&rhs)],
-        operand_types: vec![ty.clone(); 2],
-        result_types: vec![ty.clone()],
-        location: op.location.clone(),
-        at: op.at,
-        ..Operation::default()
-    };
-    let give = Operation {
-        name: parser.made("stablehlo.return"),
-        operands: vec![value(&joined)],
-        operand_types: vec![ty.clone()],
-        location: op.location.clone(),
-        at: op.at,
-        ..Operation::default()
-    };
-    TreeRegion { arguments: vec![argument(&lhs), argument(&rhs)], operations: vec![join, give] }
-}
-
-/// `reducer(%a: type, %b: type) (%c: type, %d: type) {…}`: pairs of what was joined so far and what joins it.
-fn reducer(parser: &mut Parser<'_>) -> Result<TreeRegion> {
-    parser.cursor.expect("reducer")?;
-    let (mut arguments, mut joining) = (Vec::new(), Vec::new());
-    while parser.cursor.eat("(") {
-        let mut pair = parser.arguments()?;
-        parser.cursor.expect(")")?;
-        joining.extend(pair.pop());
-        arguments.append(&mut pair);
-    }
-    arguments.append(&mut joining);
-    parser.region(arguments)
-}
-
-/// `(%a = %x, …) : types attributes {…} cond {…} do {…}`: both regions have the arguments.
-pub(super) fn while_loop(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
-    parser.cursor.expect("(")?;
-    let mut names = Vec::new();
-    while parser.cursor.peek() == Some(b'%') {
-        let argument = parser.value()?;
-        parser.cursor.expect("=")?;
-        op.operands.push(parser.value()?);
-        names.push(argument);
-        if !parser.cursor.eat(",") {
-            break;
-        }
-    }
-    parser.cursor.expect(")")?;
-    parser.types_of(Types::Each, op)?;
-    attributes_keyword(parser, op)?;
-    let arguments: Vec<TreeArgument> = names
-        .into_iter()
-        .zip(&op.operand_types)
-        .map(|(Use { name, at, .. }, ty)| TreeArgument {
-            name,
-            ty: ty.clone(),
-            attributes: Vec::new(),
-            location: None,
-            at,
-        })
-        .collect();
-    parser.cursor.expect("cond")?;
-    op.regions.push(parser.region(arguments.clone())?);
-    parser.cursor.expect("do")?;
-    op.regions.push(parser.region(arguments)?);
-    Ok(())
-}
-
-/// `(%a: type, …) {…}`.
-pub(super) fn body_with_arguments(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
-    parser.cursor.expect("(")?;
-    let arguments = parser.arguments()?;
-    parser.cursor.expect(")")?;
-    op.regions.push(parser.region(arguments)?);
-    Ok(())
 }
 
 /// `in_shardings=[…] out_shardings=[…]`, as far as they are there.

@@ -146,13 +146,12 @@ impl<'a> Parser<'a> {
             }
             self.cursor.expect(")")?;
         }
+        // Older texts have all properties among the attributes.
+        let dictionary = properties.unwrap_or(self.cursor);
         self.attributes(op)?;
         self.cursor.expect(":")?;
         self.function_type(op)?;
-        if let Some(properties) = properties.filter(|_| op.name == "func.func") {
-            self.give_arguments_attributes(op, properties)?;
-        }
-        Ok(())
+        if op.name == "func.func" { self.give_arguments_attributes(op, dictionary) } else { Ok(()) }
     }
 
     /// `%a, %b#1, …`, or none.
@@ -268,18 +267,28 @@ impl<'a> Parser<'a> {
     pub(super) fn arguments(&mut self) -> Result<Vec<TreeArgument>> {
         let mut arguments = Vec::new();
         while self.cursor.peek() == Some(b'%') {
-            let at = self.cursor.position();
-            let name = self.cursor.name("%", "an argument")?;
-            self.cursor.expect(":")?;
-            let ty = self.ty()?;
-            let attributes = if self.cursor.peek() == Some(b'{') { self.dictionary()? } else { Vec::new() };
-            let location = self.location()?;
-            arguments.push(TreeArgument { name: self.texts.get(name), ty, attributes, location, at });
+            arguments.push(self.argument()?);
             if !self.cursor.eat(",") {
                 break;
             }
         }
         Ok(arguments)
+    }
+
+    /// `%a: type {attributes} loc(…)`.
+    pub(super) fn argument(&mut self) -> Result<TreeArgument> {
+        let at = self.cursor.position();
+        let name = self.cursor.name("%", "an argument")?;
+        let name = self.texts.get(name);
+        self.cursor.expect(":")?;
+        self.argument_called(name, at)
+    }
+
+    /// `type {attributes} loc(…)` of an argument whose name is known.
+    pub(super) fn argument_called(&mut self, name: Text, at: Position) -> Result<TreeArgument> {
+        let ty = self.ty()?;
+        let attributes = if self.cursor.peek() == Some(b'{') { self.dictionary()? } else { Vec::new() };
+        Ok(TreeArgument { name, ty, attributes, location: self.location()?, at })
     }
 
     /// `loc(…)`, if it is next.
@@ -344,9 +353,9 @@ impl<'a> Parser<'a> {
         self.texts.get(text)
     }
 
-    /// Moves the attributes of a function's arguments from the property that holds them, one of those that `properties`
-    /// is in front of, to the arguments.
-    fn give_arguments_attributes(&mut self, op: &mut Operation, properties: Cursor<'a>) -> Result<()> {
+    /// Moves the attributes of a function's arguments from the property that holds them, which is in the dictionary at
+    /// `dictionary`, to the arguments.
+    fn give_arguments_attributes(&mut self, op: &mut Operation, dictionary: Cursor<'a>) -> Result<()> {
         let Some(place) = op.properties.iter().position(|property| property.name == "arg_attrs") else {
             return Ok(());
         };
@@ -354,7 +363,7 @@ impl<'a> Parser<'a> {
             return Ok(());
         };
         op.properties.remove(place);
-        let behind = std::mem::replace(&mut self.cursor, properties);
+        let behind = std::mem::replace(&mut self.cursor, dictionary);
         self.cursor.expect("{")?;
         while self.entry_name()? != "arg_attrs" {
             if self.cursor.eat("=") {

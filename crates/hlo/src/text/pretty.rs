@@ -19,10 +19,14 @@ impl Parser<'_> {
     }
 
     fn form_of(&mut self, form: &Form, op: &mut Operation) -> Result<()> {
-        form.pieces.iter().try_for_each(|piece| self.piece(piece, op))?;
         if form.types == Types::InPieces {
-            return Ok(());
+            return form.pieces.iter().try_for_each(|piece| self.piece(piece, op));
         }
+        // Some ops have their attributes before everything else.
+        if !matches!(form.pieces.first(), Some(Piece::Braced(..))) {
+            self.attributes(op)?;
+        }
+        form.pieces.iter().try_for_each(|piece| self.piece(piece, op))?;
         self.attributes(op)?;
         self.types_of(form.types, op)
     }

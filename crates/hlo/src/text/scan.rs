@@ -8,7 +8,7 @@ pub(super) type Result<T> = std::result::Result<T, ParseError>;
 
 /// How deep brackets may be nested. Arrays of the highest rank that compilers take, and the longest chains of
 /// locations, stay well below; what reads the texts between brackets may then call itself for each.
-pub(super) const DEEPEST_BRACKETS: usize = 128;
+const DEEPEST_BRACKETS: usize = 128;
 
 /// A place in a text that is being read.
 #[derive(Clone, Copy)]
@@ -111,7 +111,7 @@ impl<'a> Cursor<'a> {
         false
     }
 
-    /// Takes a word: letters, digits, `_`, `$`, `.` and `-`, as in `stablehlo.add` and `f32`.
+    /// Takes a word: letters, digits, `_`, `$` and `.`, as in `stablehlo.add` and `f32`.
     pub(super) fn word(&mut self, what: &str) -> Result<&'a str> {
         match self.peek() {
             Some(first) if first.is_ascii_alphanumeric() || first == b'_' => Ok(self.take_while(is_word)),
@@ -192,13 +192,14 @@ impl<'a> Cursor<'a> {
         if raw.start == raw.end { Err(self.unexpected(what)) } else { Ok(raw) }
     }
 
-    /// Takes the rest of the line, and of the lines on which its brackets are closed.
+    /// Takes what is left of a line, up to a comma, and the lines after it that its brackets go on to.
     pub(super) fn line(&mut self, what: &str) -> Result<Raw> {
         self.skip_space();
         let raw = self.balanced(Until::Line)?;
         if raw.start == raw.end { Err(self.unexpected(what)) } else { Ok(raw) }
     }
 
+    /// Takes a stretch in which all brackets are closed.
     fn balanced(&mut self, until: Until<'_>) -> Result<Raw> {
         let bytes = self.text.as_bytes();
         let start = self.at;
@@ -255,6 +256,7 @@ impl<'a> Cursor<'a> {
         Ok(Raw { start, end, refers })
     }
 
+    /// Behind the string that begins at `start`.
     fn end_of_string(&self, start: usize) -> Result<usize> {
         end_of_string(self.text, start).ok_or_else(|| self.unclosed(start, b'"'))
     }
@@ -302,7 +304,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next token, for a message.
-    pub(super) fn found(&self) -> String {
+    fn found(&self) -> String {
         let mut cursor = *self;
         let Some(first) = cursor.peek() else { return "the end of the text".into() };
         let sigil = usize::from(b"%@#!^\"".contains(&first));
@@ -391,7 +393,7 @@ pub(super) fn alias_name(text: &str, at: usize) -> Option<&str> {
     is_alias.then_some(name)
 }
 
-pub(super) fn is_word(byte: u8) -> bool {
+fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.')
 }
 

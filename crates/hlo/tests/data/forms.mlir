@@ -1,3 +1,5 @@
+// Every op that has a form of its own, as MLIR prints it, and many that have none. forms.generic.mlir is what is made of
+// it here, and MLIR says of both texts that they are the same module.
 module @forms attributes {mhlo.num_partitions = 8 : i32} {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
   sdy.mesh @mesh2 = <["x"=2, "y"=4], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>

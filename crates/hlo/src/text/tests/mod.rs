@@ -87,12 +87,17 @@ fn every_form_is_tried() {
 fn properties_among_the_attributes_are_put_where_they_belong() {
     check(
         r#""stablehlo.sort"(%a) ({ ^bb0: "stablehlo.return"() : () -> () }) {is_stable = true, x.y, dimension = 0 : i64} : (tensor<f32>) -> tensor<f32>
+           "func.func"() ({ ^bb0(%x: i32, %y: i32): func.return }) {sym_name = "f", arg_attrs = [{x.y = [1, 2]}, {}], function_type = (i32, i32) -> ()} : () -> ()
            %1 = stablehlo.tanh %a {xla_shape = "f32[]", result_accuracy = #stablehlo.result_accuracy<>} : tensor<f32>"#,
         expect![[r#"
             "builtin.module"() ({
               "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
                 "stablehlo.return"() : () -> ()
               }) {x.y} : (tensor<f32>) -> tensor<f32>
+              "func.func"() <{arg_attrs = [{x.y = [1, 2]}, {}], function_type = (i32, i32) -> (), sym_name = "f"}> ({
+              ^bb0(%x: i32, %y: i32):
+                "func.return"() : () -> ()
+              }) : () -> ()
               %1 = "stablehlo.tanh"(%a) <{result_accuracy = #stablehlo.result_accuracy<>}> {xla_shape = "f32[]"} : (tensor<f32>) -> tensor<f32>
             }) : () -> ()
         "#]],
@@ -162,6 +167,41 @@ fn a_module_of_torch_xla() {
                 "func.return"(%2) : (tensor<8x16xf32>) -> ()
               }) : () -> ()
             }) {mhlo.cross_program_prefetches = [], mhlo.is_dynamic = false, mhlo.use_auto_spmd_partitioning = false} : () -> ()
+        "#]],
+    );
+}
+
+#[test]
+fn attributes_may_stand_before_the_operands() {
+    check(
+        r#"%0 = stablehlo.optimization_barrier {x.y} %a : i32
+           %1 = stablehlo.constant {x.y} dense<1> : tensor<i32>
+           %2 = sdy.all_reduce {"x"} %0 out_sharding=<@mesh, []> {x.y} : i32
+           return {x.y = 1 : i32} %0 : i32"#,
+        expect![[r#"
+            "builtin.module"() ({
+              %0 = "stablehlo.optimization_barrier"(%a) {x.y} : (i32) -> i32
+              %1 = "stablehlo.constant"() <{value = dense<1> : tensor<i32>}> {x.y} : () -> tensor<i32>
+              %2 = "sdy.all_reduce"(%0) <{out_sharding = #sdy.sharding<@mesh, []>, reduction_axes = #sdy<axis_ref_list{"x"}>}> {x.y} : (i32) -> i32
+              "func.return"(%0) {x.y = 1 : i32} : (i32) -> ()
+            }) : () -> ()
+        "#]],
+    );
+}
+
+#[test]
+fn functions_that_are_only_declared() {
+    check(
+        "func.func private @f(%a: i32 {x.y}, i32) -> i32\nfunc.func private @g() -> ()\nfunc.func @h() -> (i32, f32 {x.z})",
+        expect![[r#"
+            "builtin.module"() ({
+              "func.func"() <{arg_attrs = [{x.y}, {}], function_type = (i32, i32) -> i32, sym_name = "f", sym_visibility = "private"}> ({
+              }) : () -> ()
+              "func.func"() <{function_type = () -> (), sym_name = "g", sym_visibility = "private"}> ({
+              }) : () -> ()
+              "func.func"() <{function_type = () -> (i32, f32), res_attrs = [{}, {x.z}], sym_name = "h"}> ({
+              }) : () -> ()
+            }) : () -> ()
         "#]],
     );
 }
@@ -258,6 +298,27 @@ fn errors_say_where_what_was_and_what_should_be() {
         line 1, column 24: expected each name once, found `x` a second time
           "a.b"() {x = 1, y = 2, x = 3} : () -> ()
                                  ^"#]],
+    );
+    check_error(
+        "#a = 1\n#a = 2\n\"a.b\"() {x = #a} : () -> ()",
+        expect![[r#"
+        line 2, column 1: expected each alias once, found `#a` a second time
+          #a = 2
+          ^"#]],
+    );
+    check_error(
+        "!t = i32 f32",
+        expect![[r#"
+        line 1, column 10: expected the end of the type, found `f32`
+          !t = i32 f32
+                   ^"#]],
+    );
+    check_error(
+        "func.func @f(i32) { return }",
+        expect![[r#"
+        line 1, column 13: expected names for the arguments of a function that has a body, found `(`
+          func.func @f(i32) { return }
+                      ^"#]],
     );
     check_error(
         "\"a.b\"() {x = #nowhere} : () -> ()",
