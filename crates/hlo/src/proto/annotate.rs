@@ -77,6 +77,12 @@ pub enum AnnotateError {
         /// The opcode and the name of the root.
         root: String,
     },
+    /// A computation whose instructions have the last id that there is, and that has to have another one.
+    #[error("computation {computation} has no id left for another instruction")]
+    Full {
+        /// Its name.
+        computation: String,
+    },
     /// A constraint on an instruction that cannot have one.
     #[error("{instruction} cannot be pinned to {sharding}: {problem}")]
     Constraint {
@@ -158,8 +164,8 @@ struct Annotator<'m, 'a> {
     meshes: Option<Vec<u8>>,
     /// By the position of the computation.
     changes: BTreeMap<usize, Changes>,
-    /// The ids of the next instructions that are put in, by the position of the computation.
-    next_ids: BTreeMap<usize, u64>,
+    /// The ids of the next instructions that are put in, while there are any, by the position of the computation.
+    next_ids: BTreeMap<usize, Option<u64>>,
     /// The instructions that are put in to be used in place of others: ids by computation and id.
     replaced: BTreeMap<(usize, u64), u64>,
 }
@@ -333,10 +339,10 @@ impl<'m, 'a> Annotator<'m, 'a> {
         operand: &Instruction<'_>,
         sharding: &NamedSharding,
     ) -> Result<u64, AnnotateError> {
-        let ids = self.module.computations[computation].instructions.iter().map(|instruction| instruction.id);
-        let next_id = self.next_ids.entry(computation).or_insert_with(|| ids.max().unwrap_or_default() + 1);
-        let id = *next_id;
-        *next_id += 1;
+        let read = &self.module.computations[computation];
+        let next_id = self.next_ids.entry(computation).or_insert_with(|| read.free_id());
+        let id = next_id.ok_or_else(|| AnnotateError::Full { computation: read.name.to_owned() })?;
+        *next_id = id.checked_add(1).filter(|next| *next as u32 != 0);
         let operand_id = self.replaced.get(&(computation, operand.id)).copied().unwrap_or(operand.id);
         let mut added = Writer::default();
         added.bytes(instruction::NAME, format!("pinned.{computation}.{}", id as u32).as_bytes());
@@ -412,14 +418,14 @@ type MeshName = (Option<String>, Option<Vec<u8>>);
 
 fn mesh_of(
     module: &Module<'_>,
-    stated: &[(String, Mesh)],
+    stated: &BTreeMap<String, Mesh>,
     given: &AbstractMesh,
 ) -> Result<MeshName, AnnotateError> {
     if let Some((name, _)) = stated.iter().find(|(_, mesh)| mesh.shape() == given && mesh.is_iota()) {
         return Ok((Some(name.clone()), None));
     }
     if !stated.is_empty() {
-        let stated: Vec<String> = stated.iter().map(|(_, mesh)| mesh.sdy_text()).collect();
+        let stated: Vec<String> = stated.values().map(Mesh::sdy_text).collect();
         return Err(AnnotateError::Mesh { stated: stated.join(", "), given: given.sdy_text() });
     }
     let meshes = format!("{{mesh = #sdy.mesh{}}}", given.sdy_text());

@@ -1,6 +1,8 @@
 //! Shardy's attributes as HLO carries them: meshes on the module, shardings on instructions, and a call behind each
 //! result whose sharding is pinned.
 
+use std::collections::BTreeMap;
+
 use shardwright_mesh::{Mesh, SdySharding};
 
 use super::error::StatedProblem;
@@ -23,14 +25,14 @@ pub(super) fn is_used(module: &Module<'_>) -> bool {
 }
 
 /// The meshes of a module and their names, if it is written for Shardy.
-pub(super) fn meshes(module: &Module<'_>) -> Result<Option<Vec<(String, Mesh)>>, StatedProblem> {
+pub(super) fn meshes(module: &Module<'_>) -> Result<Option<BTreeMap<String, Mesh>>, StatedProblem> {
     if !is_used(module) {
         return Ok(None);
     }
     let text = attribute(module.attributes, MESHES)?.unwrap_or_default();
     let text = text.trim();
     let mut rest = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
-    let mut meshes = Vec::new();
+    let mut meshes = BTreeMap::new();
     while let Some((name, behind)) = rest.split_once('=') {
         // A mesh ends at the first `>` that is in no axis's name.
         let mut is_quoted = false;
@@ -39,7 +41,7 @@ pub(super) fn meshes(module: &Module<'_>) -> Result<Option<Vec<(String, Mesh)>>,
             c == '>' && !is_quoted
         });
         let (mesh, next) = behind.split_at(end.map_or(behind.len(), |end| end + 1));
-        meshes.push((name.trim().trim_matches('"').to_owned(), Mesh::from_sdy_text(mesh.trim())?));
+        meshes.insert(name.trim().trim_matches('"').to_owned(), Mesh::from_sdy_text(mesh.trim())?);
         rest = next.trim_start().trim_start_matches(',');
     }
     Ok(Some(meshes))
