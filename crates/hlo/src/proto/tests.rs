@@ -2,6 +2,7 @@
 //! a few lines like it, over the mesh `data=2,fsdp=4` for either partitioner. And on small ones that are made here.
 
 use std::collections::BTreeSet;
+use std::slice::from_ref;
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -261,7 +262,7 @@ fn what_would_abort_or_confuse_a_compiler_names_the_instruction() {
         expect!["computation main: instructions x and high have the same id, 4294967297"],
     );
     check_error(
-        &double(&[x.clone()]),
+        &double(from_ref(&x)),
         expect!["computation main: its root has the id 2, and it has no such instruction"],
     );
     check_error(
@@ -300,11 +301,11 @@ fn what_would_abort_or_confuse_a_compiler_names_the_instruction() {
         expect![[r#"the entry computation is "" with the id 1, and the module has no such computation"#]],
     );
     check_error(
-        &program(&[main.clone()], &[f32(&[4])], &f32(&[8])),
+        &program(from_ref(&main), &[f32(&[4])], &f32(&[8])),
         expect!["the module says that argument 0 is f32[4], and it is f32[8]"],
     );
     check_error(
-        &program(&[main.clone()], &[f32(&[8])], &f32(&[4])),
+        &program(from_ref(&main), &[f32(&[8])], &f32(&[4])),
         expect!["the module says that its result is f32[4], and it is f32[8]"],
     );
     check_error(

@@ -71,9 +71,9 @@ pub enum ProgramError {
         /// What it is.
         found: &'static str,
     },
-    /// A proto that is whole, and whose program is not.
-    #[error("the program is a broken HLO proto: {0}")]
-    BrokenHlo(Box<HloError>),
+    /// A whole proto whose program is none that can be sharded.
+    #[error("the program is an HLO proto into which no shardings can be written: {0}")]
+    ClosedHlo(Box<HloError>),
     /// Bytecode, into which no shardings can be written.
     #[error(
         "the program is MLIR bytecode, into which no shardings can be written; export it as StableHLO text (in JAX \
@@ -178,7 +178,7 @@ impl ForeignProgram {
         match (self.form, self.text()) {
             (Form::Hlo, _) => {
                 let program = HloProgram::read(&self.code);
-                program.map(Box::new).map(OpenProgram::Hlo).map_err(|e| ProgramError::BrokenHlo(Box::new(e)))
+                program.map(Box::new).map(OpenProgram::Hlo).map_err(|e| ProgramError::ClosedHlo(Box::new(e)))
             }
             (_, Some(text)) => Ok(OpenProgram::Text(text)),
             (_, None) => Err(ProgramError::ClosedBytecode),
