@@ -30,7 +30,10 @@ pub(super) fn meshes(module: &Module<'_>) -> Result<Option<BTreeMap<String, Mesh
         return Ok(None);
     }
     let text = attribute(module.attributes, MESHES)?.unwrap_or_default();
-    let text = text.trim();
+    parse_meshes(text.trim()).map(Some)
+}
+
+fn parse_meshes(text: &str) -> Result<BTreeMap<String, Mesh>, StatedProblem> {
     let mut rest = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
     let mut meshes = BTreeMap::new();
     while let Some((name, behind)) = rest.split_once('=') {
@@ -44,7 +47,11 @@ pub(super) fn meshes(module: &Module<'_>) -> Result<Option<BTreeMap<String, Mesh
         meshes.insert(name.trim().trim_matches('"').to_owned(), Mesh::from_sdy_text(mesh.trim())?);
         rest = next.trim_start().trim_start_matches(',');
     }
-    Ok(Some(meshes))
+    match rest.trim() {
+        "" => Ok(meshes),
+        // What has no name is no entry, and the mesh's reader says what it should be.
+        rest => Err(Mesh::from_sdy_text(rest).err().map_or(StatedProblem::Unnamed, StatedProblem::Text)),
+    }
 }
 
 /// The sharding of an instruction that has one result, in `#sdy.sharding_per_value<[<@mesh, [{}]>]>`.
@@ -56,4 +63,36 @@ pub(super) fn only_value(text: &str) -> Result<SdySharding, StatedProblem> {
 /// What [`only_value`] reads.
 pub(super) fn per_value(sharding: &str) -> String {
     format!("#sdy.sharding_per_value<[{sharding}]>")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    #[test]
+    fn meshes_are_read_by_name() {
+        let check = |text, expected: Expect| {
+            let meshes = match parse_meshes(text) {
+                Ok(meshes) => {
+                    let text = |(name, mesh): (&String, &Mesh)| format!("{name}: {}", mesh.sdy_text());
+                    meshes.iter().map(text).collect::<Vec<_>>().join("; ")
+                }
+                Err(error) => error.to_string(),
+            };
+            expected.assert_eq(&meshes);
+        };
+        check("{}", expect![""]);
+        check(
+            r##"{"my mesh" = #sdy.mesh<["a"=2, "b"=4]>, other = #sdy.mesh<[], device_ids=[3]>}"##,
+            expect![[r#"my mesh: <["a"=2, "b"=4]>; other: <[], device_ids=[3]>"#]],
+        );
+        check(
+            r##"{mesh = #sdy.mesh<["a"=2, "b""##,
+            expect![[r##"sdy mesh "#sdy.mesh<[\"a\"=2, \"b\"": expected '=' at byte 21, found the end"##]],
+        );
+        check("{mesh}", expect![[r#"sdy mesh "mesh": expected '<' at byte 0, found 'm'"#]]);
+        check("{#sdy.mesh<[]>}", expect!["a mesh has no name"]);
+    }
 }
