@@ -36,7 +36,8 @@
 //! ```
 //!
 //! This crate re-exports the workspace's crates under their short names; the `shardwright` command is built from the
-//! same parts. All it adds is a [`global_mesh()`], for programs that are used to one.
+//! same parts. All it adds is a [`global_mesh()`], for programs that are used to one, and with the feature `xla` the
+//! way to and from the crate of that name.
 //!
 //! | module | what is in it |
 //! | --- | --- |
@@ -55,6 +56,8 @@
 #![forbid(unsafe_code)]
 
 mod global_mesh;
+#[cfg(feature = "xla")]
+pub mod xla;
 
 pub use global_mesh::{NoGlobalMesh, global_mesh, require_global_mesh, set_global_mesh};
 pub use shardwright_checkpoint as checkpoint;

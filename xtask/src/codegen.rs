@@ -55,7 +55,7 @@ fn bindings_path() -> PathBuf {
 ///
 /// bindgen learns the place from the environment, and a process cannot safely change its own: with a
 /// fetched library this program runs itself once more.
-fn with_libclang(task: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn with_libclang(task: impl FnOnce() -> Result<()>) -> Result<()> {
     const PLACE: &str = "LIBCLANG_PATH";
     if std::env::var_os(PLACE).is_some() {
         return task();
@@ -97,7 +97,7 @@ fn generate() -> Result<String> {
 }
 
 /// Where the C compiler keeps `stddef.h` and its like, which the libclang wheel does not bring.
-fn compiler_headers() -> Result<String> {
+pub(crate) fn compiler_headers() -> Result<String> {
     let output = Command::new("cc").arg("-print-file-name=include").output().context("cc did not start")?;
     ensure!(output.status.success(), "cc does not tell where its headers are: {}", output.status);
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())

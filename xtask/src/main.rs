@@ -5,6 +5,7 @@ mod codegen;
 mod fuzz;
 mod tidy;
 mod wheel;
+mod xla;
 
 use std::path::Path;
 
@@ -18,7 +19,8 @@ tasks:
   codegen --check  fail if that would change the file
   fuzz             list the fuzz targets
   fuzz TARGET [N]  run one on N inputs (1000000 unless said); takes a C++ compiler
-  tidy             check what no compiler checks: the code map, module docs, digests, paths and hosts";
+  tidy             check what no compiler checks: the code map, module docs, digests, paths and hosts
+  xla              type-check the feature `xla`, without the library that it links";
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +31,7 @@ fn main() -> Result<()> {
         ["fuzz", target] => fuzz::run(target, "1000000"),
         ["fuzz", target, runs] => fuzz::run(target, runs),
         ["tidy"] => tidy::check(),
+        ["xla"] => xla::check(),
         _ => bail!("{USAGE}"),
     }
 }

@@ -45,7 +45,7 @@ impl ShardedHlo {
         check_even("output", output_types, &outputs)?;
         let annotations = HloAnnotations { mesh, arguments: &arguments, outputs: &outputs, constraints };
         let annotated = program.annotate(&annotations).map_err(Box::new)?;
-        let annotated = HloProgram::read(&annotated).expect("an annotated module is still one");
+        let annotated = HloProgram::read(&annotated).map_err(|error| Box::new(error.into()))?;
         Ok(ShardedHlo { annotated, mesh: mesh.clone(), arguments, outputs })
     }
 

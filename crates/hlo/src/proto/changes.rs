@@ -23,6 +23,11 @@ impl Changes {
         self.fields.entry(position).or_default().push((number, content));
     }
 
+    /// Whether that was done to the field.
+    pub(super) fn sets(&self, position: usize, number: u64) -> bool {
+        self.fields.get(&position).is_some_and(|fields| fields.iter().any(|(field, _)| *field == number))
+    }
+
     /// Puts an instruction in front of the one at a position.
     pub(super) fn insert(&mut self, position: usize, instruction: Vec<u8>) {
         self.before.entry(position).or_default().push(instruction);

@@ -1,6 +1,6 @@
 //! Which outputs take over the memory of which arguments: read, added to, written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::check::EntryPoint;
 use super::error::{DonationProblem, HloError, Place};
@@ -33,22 +33,37 @@ pub(super) fn add(
     let in_module = |error| HloError::Wire { place: Place::Module, error };
     let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let is_tuple = matches!(entry.result, Shape::Tuple(_));
+    let mut given = HashSet::new();
     for Alias { output, argument, is_inside } in aliases(module.aliases).map_err(in_module)? {
         let is_wrong = is_inside || output.is_some() != is_tuple;
         let output = output.unwrap_or(0);
-        let donated = match is_wrong {
+        let checked = match is_wrong {
             true => Err(DonationProblem::Inside),
-            false => donate(signature, index(output), index(argument)),
+            false => check(signature, &given, index(output), index(argument)),
         };
-        donated.map_err(|problem| HloError::Donation { output, argument, problem })?;
+        checked.map_err(|problem| HloError::Donation { output, argument, problem })?;
+        pair(signature, index(output), index(argument));
+        given.insert(index(argument));
     }
-    pair_in_order(signature, &donors(module.donors).map_err(in_module)?);
+    pair_in_order(signature, given, &donors(module.donors).map_err(in_module)?);
     Ok(())
 }
 
 /// Has an output take over the memory of an argument, and its name.
 pub(super) fn donate(
     signature: &mut Signature,
+    output: usize,
+    argument: usize,
+) -> Result<(), DonationProblem> {
+    check(signature, &given(signature), output, argument)?;
+    pair(signature, output, argument);
+    Ok(())
+}
+
+/// `given` are the arguments whose memory other outputs take over.
+fn check(
+    signature: &Signature,
+    given: &HashSet<usize>,
     output: usize,
     argument: usize,
 ) -> Result<(), DonationProblem> {
@@ -60,15 +75,14 @@ pub(super) fn donate(
     if from != to {
         return Err(DonationProblem::Type { output: to.clone(), argument: from.clone() });
     }
-    if is_given(signature, argument) || signature.outputs[output].donor.is_some() {
+    if given.contains(&argument) || signature.outputs[output].donor.is_some() {
         return Err(DonationProblem::Taken);
     }
-    pair(signature, output, argument);
     Ok(())
 }
 
-fn is_given(signature: &Signature, argument: usize) -> bool {
-    signature.outputs.iter().any(|output| output.donor == Some(argument))
+fn given(signature: &Signature) -> HashSet<usize> {
+    signature.outputs.iter().filter_map(|output| output.donor).collect()
 }
 
 fn pair(signature: &mut Signature, output: usize, argument: usize) {
@@ -77,10 +91,10 @@ fn pair(signature: &mut Signature, output: usize, argument: usize) {
 }
 
 /// Pairs arguments that are given up to no output in particular with the outputs of their type, if there are as many.
-fn pair_in_order(signature: &mut Signature, given_up: &[usize]) {
+fn pair_in_order(signature: &mut Signature, mut given: HashSet<usize>, given_up: &[usize]) {
     let mut of_type: BTreeMap<String, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     for &argument in given_up {
-        if argument < signature.arguments.len() && !is_given(signature, argument) {
+        if argument < signature.arguments.len() && given.insert(argument) {
             let ty = signature.arguments[argument].ty.to_string();
             of_type.entry(ty).or_default().0.push(argument);
         }
@@ -106,7 +120,7 @@ pub(super) fn write(
     entry: &EntryPoint<'_, '_>,
     signature: &Signature,
 ) -> Result<Vec<u8>, WireError> {
-    let stated: Vec<u64> = aliases(read.aliases)?.into_iter().map(|alias| alias.argument).collect();
+    let stated: HashSet<u64> = aliases(read.aliases)?.into_iter().map(|alias| alias.argument).collect();
     let is_tuple = matches!(entry.result, Shape::Tuple(_));
     let mut added = Writer::default();
     for (output, donor) in signature.outputs.iter().enumerate() {
@@ -127,10 +141,11 @@ pub(super) fn write(
     }
     let written = with_field(message, module::ALIASES, &[read.aliases, &added].concat())?;
     // What is paired is not to be given up a second time.
+    let paired = given(signature);
     let mut left = Writer::default();
     for entry in Fields::of(read.donors) {
         let entry = entry?;
-        let is_paired = usize::try_from(donor(entry.bytes()?)?).is_ok_and(|d| is_given(signature, d));
+        let is_paired = usize::try_from(donor(entry.bytes()?)?).is_ok_and(|d| paired.contains(&d));
         if !is_paired {
             left.field(&entry);
         }

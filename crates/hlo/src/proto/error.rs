@@ -234,6 +234,9 @@ pub enum StatedProblem {
     /// The sharding in Shardy's form.
     #[error(transparent)]
     Text(#[from] TextError),
+    /// A mesh that is stated and cannot be spoken of.
+    #[error("a mesh has no name")]
+    Unnamed,
     /// A mesh that the module does not have.
     #[error("it is over the mesh @{name}, and the module has {known}")]
     Mesh {

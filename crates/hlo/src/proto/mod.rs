@@ -17,6 +17,8 @@ mod read;
 mod sdy;
 mod shape;
 mod signature;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::fmt;

@@ -203,6 +203,14 @@ impl<'a> Computation<'a> {
         }
         Ok(read)
     }
+
+    /// An id after those of all instructions, if there is one.
+    pub(super) fn free_id(&self) -> Option<u64> {
+        let last = self.instructions.iter().map(|instruction| instruction.id as u32).max().unwrap_or(0);
+        // In newer modules, the computation's id is in front.
+        let front = self.root >> 32 << 32;
+        Some(front | u64::from(last.checked_add(1)?))
+    }
 }
 
 impl<'a> Instruction<'a> {

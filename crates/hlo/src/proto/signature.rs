@@ -1,8 +1,8 @@
 //! What a module says of its arguments and outputs: names, types, donations, shardings.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use shardwright_mesh::{AbstractMesh, Mesh, SdySharding};
+use shardwright_mesh::{Mesh, SdySharding};
 use shardwright_tensor::TensorType;
 
 use super::check::EntryPoint;
@@ -64,7 +64,7 @@ enum Stated {
     /// HLO's alone.
     Hlo,
     /// Shardy's; beside them are HLO's, which say less.
-    Sdy(Vec<(String, Mesh)>),
+    Sdy(BTreeMap<String, Mesh>),
 }
 
 impl Stated {
@@ -154,11 +154,13 @@ impl Stated {
     }
 }
 
-fn over_mesh(sharding: SdySharding, meshes: &[(String, Mesh)]) -> Result<StatedSharding, StatedProblem> {
-    let mesh: Option<&AbstractMesh> =
-        meshes.iter().find(|(name, _)| name == sharding.mesh_name()).map(|(_, mesh)| mesh.shape());
-    let known = || meshes.iter().map(|(name, _)| format!("@{name}")).collect::<Vec<_>>().join(", ");
+fn over_mesh(
+    sharding: SdySharding,
+    meshes: &BTreeMap<String, Mesh>,
+) -> Result<StatedSharding, StatedProblem> {
+    let mesh = meshes.get(sharding.mesh_name());
+    let known = || meshes.keys().map(|name| format!("@{name}")).collect::<Vec<_>>().join(", ");
     let missing = || StatedProblem::Mesh { name: sharding.mesh_name().to_owned(), known: known() };
-    let mesh = mesh.ok_or_else(missing)?.clone();
+    let mesh = mesh.ok_or_else(missing)?.shape().clone();
     Ok(StatedSharding::Sdy { mesh, sharding })
 }

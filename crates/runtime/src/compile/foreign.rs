@@ -5,10 +5,10 @@
 
 use std::fmt;
 
+use shardwright_hlo::HloProgram;
+use shardwright_hlo::proto::{HloError, hlo_module, hlo_module_name};
 use shardwright_pjrt::{NamedValue, Plugin, ProgramFormat};
 use thiserror::Error;
-
-use super::proto::{self, Malformed};
 
 /// MLIR bytecode begins with these bytes.
 const BYTECODE: &[u8] = b"ML\xefR";
@@ -30,7 +30,7 @@ enum Form {
 }
 
 /// Bytes that are no program, or none that this plugin can compile.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ProgramError {
     /// There is nothing.
@@ -71,6 +71,15 @@ pub enum ProgramError {
         /// What it is.
         found: &'static str,
     },
+    /// A whole proto whose program is none that can be sharded.
+    #[error("the program is an HLO proto into which no shardings can be written: {0}")]
+    ClosedHlo(Box<HloError>),
+    /// Bytecode, into which no shardings can be written.
+    #[error(
+        "the program is MLIR bytecode, into which no shardings can be written; export it as StableHLO text (in JAX \
+         `lowered.as_text()`), or as an HLO proto"
+    )]
+    ClosedBytecode,
     /// A portable artifact of a StableHLO that the plugin does not know yet.
     #[error(
         "the program is a portable artifact of StableHLO {artifact}, and the plugin knows StableHLO up to {plugin}; \
@@ -82,6 +91,15 @@ pub enum ProgramError {
         /// The plugin's.
         plugin: StablehloVersion,
     },
+}
+
+/// A program in a form that shardings can be written into.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OpenProgram<'p> {
+    /// StableHLO text, or that of other MLIR.
+    Text(&'p str),
+    /// An HLO proto, checked as far as can be without a compiler.
+    Hlo(Box<HloProgram>),
 }
 
 /// A version of StableHLO.
@@ -110,7 +128,7 @@ impl ForeignProgram {
                 None => Err(ProgramError::TruncatedBytecode { bytes: bytes.len() }),
             };
         }
-        match proto::hlo_module(bytes) {
+        match hlo_module(bytes) {
             Ok(module) => Ok(ForeignProgram { code: module.to_vec(), form: Form::Hlo }),
             Err(malformed) => match std::str::from_utf8(bytes) {
                 Ok(text) if is_text(text) => text_program(text),
@@ -152,6 +170,21 @@ impl ForeignProgram {
         std::str::from_utf8(&self.code).ok().filter(|_| self.form == Form::MlirText)
     }
 
+    /// The program in a form that shardings can be written into, if it is in one.
+    ///
+    /// # Errors
+    /// When it is bytecode, or an HLO proto that a compiler would refuse, misread or abort on.
+    pub fn open(&self) -> Result<OpenProgram<'_>, ProgramError> {
+        match (self.form, self.text()) {
+            (Form::Hlo, _) => {
+                let program = HloProgram::read(&self.code);
+                program.map(Box::new).map(OpenProgram::Hlo).map_err(|e| ProgramError::ClosedHlo(Box::new(e)))
+            }
+            (_, Some(text)) => Ok(OpenProgram::Text(text)),
+            (_, None) => Err(ProgramError::ClosedBytecode),
+        }
+    }
+
     /// The version of StableHLO that it was exported for, if it is a portable artifact.
     pub fn stablehlo_version(&self) -> Option<StablehloVersion> {
         let producer = self.producer()?;
@@ -177,7 +210,7 @@ impl ForeignProgram {
         let stated = match self.form {
             Form::MlirText => std::str::from_utf8(&self.code).ok().and_then(mlir_name),
             Form::MlirBytecode => None,
-            Form::Hlo => proto::name(&self.code),
+            Form::Hlo => hlo_module_name(&self.code),
         };
         stated.unwrap_or("(without a name)").to_owned()
     }
@@ -232,7 +265,7 @@ fn mlir_name(text: &str) -> Option<&str> {
     name.split(|c: char| !c.is_alphanumeric() && !"_.$-".contains(c)).next().filter(|name| !name.is_empty())
 }
 
-fn broken(malformed: &Malformed, bytes: &[u8]) -> ProgramError {
+fn broken(malformed: &HloError, bytes: &[u8]) -> ProgramError {
     let beginning = bytes[..bytes.len().min(SHOWN_BYTES)].escape_ascii();
     ProgramError::BrokenProto { reason: format!("{malformed} (it begins with {beginning})") }
 }
