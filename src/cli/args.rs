@@ -376,6 +376,13 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
                 Failure::input(format!("command {given} is unknown{}", nearest.unwrap_or_default()));
             Err(failure.with_hint("`shardwright --help` lists the commands"))
         }
+        ErrorKind::MissingRequiredArgument => {
+            let missing = match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::Strings(names)) => names.join(", "),
+                _ => argument,
+            };
+            Err(Failure::input(format!("{missing} is missing")).with_hint("--help tells what it is"))
+        }
         ErrorKind::InvalidValue if context(ContextKind::InvalidValue).is_empty() => {
             let flag = argument.split(' ').next().unwrap_or(&argument);
             Err(Failure::input(format!("{flag}: a value must follow")))

@@ -186,9 +186,10 @@ impl Program {
                 Ok((parsed.signature(), Some(needed_by_results(&parsed.module)), meshes))
             }
             ProgramForm::Hlo(program) => Ok((program.signature().clone(), None, Vec::new())),
-            ProgramForm::Bytecode(_) => Err(Failure::input(format!(
-                "{}: the program is MLIR bytecode, into which no shardings are written",
-                self.origin
+            ProgramForm::Bytecode(program) => Err(Failure::input(format!(
+                "{}: the program is MLIR bytecode{}, into which no shardings are written",
+                self.origin,
+                program.stablehlo_version().map(|v| format!(" of StableHLO {v}")).unwrap_or_default()
             ))
             .with_hint("export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto")),
         }

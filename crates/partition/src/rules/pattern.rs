@@ -1,5 +1,6 @@
 //! Patterns: which arrays of a program a rule is about.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use shardwright_tensor::{DType, TensorType};
@@ -176,7 +177,7 @@ pub(crate) fn dotted(name: &str) -> String {
 
 /// What an op can be called in a pattern: its name with and without the dialect, and of MLIR's `loc(…)` each name, and
 /// the innermost `file:line`, with and without the folders.
-pub(crate) fn op_names<'a>(op: &'a str, source: Option<&'a str>) -> Vec<String> {
+pub(crate) fn op_names(op: &str, source: Option<&str>) -> Vec<String> {
     let mut names = vec![op.to_owned(), op.rsplit('.').next().unwrap_or(op).to_owned()];
     let mut has_line = false;
     let mut rest = source.unwrap_or_default();
@@ -197,6 +198,8 @@ pub(crate) fn op_names<'a>(op: &'a str, source: Option<&'a str>) -> Vec<String> 
         }
         rest = after;
     }
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
     names
 }
 
@@ -264,6 +267,6 @@ mod tests {
                 "model.py:26"
             ]
         );
-        assert_eq!(op_names("add", Some("(\"unclosed")), ["add", "add"]);
+        assert_eq!(op_names("add", Some("(\"unclosed")), ["add"]);
     }
 }
