@@ -378,60 +378,96 @@ module @step attributes {mhlo.num_partitions = 4 : i32} {
 
     #[test]
     fn what_the_program_says_of_its_inside_stays() {
-        check(PROGRAM, &["w=(x)"], expect![[r#"
+        check(
+            PROGRAM,
+            &["w=(x)"],
+            expect![[r#"
             module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
             sdy.mesh @mesh = <["x"=2, "y"=2]>
             func.func public @main(%arg0: tensor<6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>, tf.aliasing_output = 0 : i32} loc("w")) -> (tensor<6x4xf32> {jax.result_info = "out0", sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, tensor<f32> {jax.result_info = "out1", sdy.sharding = #sdy.sharding<@mesh, []>}) {
             %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {}]> : tensor<5x4xf32>
             %3 = sdy.sharding_constraint %2 <@mesh, [{?}, {"y", ?}]> : tensor<5x4xf32>
             %6 = sdy.sharding_constraint %4 <@mesh, [{"x"}, {}]> : tensor<5x4xf32>
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn results_of_ops_are_pinned_wherever_they_are() {
-        check(PROGRAM, &["op:add=(x)", "op:model.py:3=(y, -)", "op:stablehlo.mul*=y"], expect![[r#"
+        check(
+            PROGRAM,
+            &["op:add=(x)", "op:model.py:3=(y, -)", "op:stablehlo.mul*=y"],
+            expect![[r#"
             module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
             sdy.mesh @mesh = <["x"=2, "y"=2]>
             func.func public @main(%arg0: tensor<5x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>, tf.aliasing_output = 0 : i32} loc("w")) -> (tensor<5x4xf32> {jax.result_info = "out0", sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<f32> {jax.result_info = "out1", sdy.sharding = #sdy.sharding<@mesh, []>}) {
             %1 = sdy.sharding_constraint %0 <@mesh, [{"y"}, {}]> : tensor<5x4xf32> loc("jit(step)/add"("model.py":3:4))
             %2 = sdy.sharding_constraint %1 <@mesh, [{?}, {"y", ?}]> : tensor<5x4xf32>
             %6 = sdy.sharding_constraint %5 <@mesh, [{}, {"y"}]> : tensor<5x4xf32>
-        "#]]);
-        check(PROGRAM, &["op:addd=(x)"], expect!["error: rule op:addd=(x) matches none of the 4 ops; nearest to it are add, call, constant"]);
-        check(PROGRAM, &["op:jit(step)/add=(-, -, x)"], expect!["error: rule op:jit(step)/add=(-, -, x): op add, add, jit(step)/add, model.py:3, model.py:3, stablehlo.add of type f32[5,4]: spec (-, -, x) is for rank 3, but shape [5, 4] has rank 2; a spec has one entry per dim, - where it is not split"]);
+        "#]],
+        );
+        check(
+            PROGRAM,
+            &["op:addd=(x)"],
+            expect![
+                "error: rule op:addd=(x) matches none of the 4 ops; nearest to it are add, call, constant"
+            ],
+        );
+        check(
+            PROGRAM,
+            &["op:jit(step)/add=(-, -, x)"],
+            expect![
+                "error: rule op:jit(step)/add=(-, -, x): op add, jit(step)/add, model.py:3, stablehlo.add of type f32[5,4]: spec (-, -, x) is for rank 3, but shape [5, 4] has rank 2; a spec has one entry per dim, - where it is not split"
+            ],
+        );
     }
 
     #[test]
     fn devices_in_another_order_are_refused() {
         let program = PROGRAM.replace(r#""y"=2]>"#, r#""y"=2], device_ids=[0, 2, 1, 3]>"#);
-        check(&program, &[], expect!["error: the program's mesh @own lists its devices in an order of its own; export it over devices that count up"]);
+        check(
+            &program,
+            &[],
+            expect![
+                "error: the program's mesh @own lists its devices in an order of its own; export it over devices that count up"
+            ],
+        );
     }
 
     #[test]
     fn shardings_in_hlos_form_are_found_on_the_mesh() {
         let pinned = r#"stablehlo.custom_call @Sharding(%0) {mhlo.sharding = "{devices=[1,2,2]<=[4] last_tile_dim_replicate}"} : (tensor<5x4xf32>) -> tensor<5x4xf32>"#;
         let constraint = r#"sdy.sharding_constraint %0 <@own, [{?}, {"y", ?}]> : tensor<5x4xf32>"#;
-        check(&PROGRAM.replace(constraint, pinned), &[], expect![[r#"
+        check(
+            &PROGRAM.replace(constraint, pinned),
+            &[],
+            expect![[r#"
             module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
             sdy.mesh @mesh = <["x"=2, "y"=2]>
             func.func public @main(%arg0: tensor<5x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>, tf.aliasing_output = 0 : i32} loc("w")) -> (tensor<5x4xf32> {jax.result_info = "out0", sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<f32> {jax.result_info = "out1", sdy.sharding = #sdy.sharding<@mesh, []>}) {
             %1 = sdy.sharding_constraint %0 <@mesh, [{}, {"x"}]> : tensor<5x4xf32>
-        "#]]);
+        "#]],
+        );
         let of_three = pinned
             .replace("[1,2,2]<=[4]", "[1,4]<=[4]")
             .replace(" last_tile_dim_replicate", "")
             .replace("[1,4]", "[4,1]");
-        check(&PROGRAM.replace(constraint, &of_three), &[], expect![[r#"
+        check(
+            &PROGRAM.replace(constraint, &of_three),
+            &[],
+            expect![[r#"
             module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
             sdy.mesh @mesh = <["x"=2, "y"=2]>
             func.func public @main(%arg0: tensor<5x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>, tf.aliasing_output = 0 : i32} loc("w")) -> (tensor<5x4xf32> {jax.result_info = "out0", sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<f32> {jax.result_info = "out1", sdy.sharding = #sdy.sharding<@mesh, []>}) {
             %1 = sdy.sharding_constraint %0 <@mesh, [{"x", "y"}, {}]> : tensor<5x4xf32>
-        "#]]);
+        "#]],
+        );
         check(
             &PROGRAM.replace(constraint, &pinned.replace("[1,2,2]<=[4]", "[1,3,1]<=[3]")),
             &[],
-            expect!["error: op sharding_constraint, sharding_constraint: the program says that it is sharded {devices=[1,3,1]<=[3] last_tile_dim_replicate}, which is of no use here: the text is about 3 devices, but mesh x=2, y=2 has 4"],
+            expect![
+                "error: op sharding_constraint: the program says that it is sharded {devices=[1,3,1]<=[3] last_tile_dim_replicate}, which is of no use here: the text is about 3 devices, but mesh x=2, y=2 has 4"
+            ],
         );
     }
 }
