@@ -10,8 +10,8 @@ use shardwright_hlo::proto::HloProgram;
 use shardwright_hlo::{Parsed, Signature};
 use shardwright_mesh::AbstractMesh;
 use shardwright_partition::{
-    DimRule, Lint, LintOptions, RuleOptions, RulesFile, ShardRules, ShardedHlo, ShardedModule, ShardingPlan,
-    choose_mesh, lint, needed_by_results,
+    DimRule, Lint, LintOptions, RuleOptions, RulesFile, Severity, ShardRules, ShardedHlo, ShardedModule,
+    ShardingPlan, choose_mesh, lint, needed_by_results,
 };
 use shardwright_pjrt::ProgramFormat;
 use shardwright_runtime::compile::ForeignProgram;
@@ -176,9 +176,11 @@ impl ProgramArgs {
     }
 }
 
+/// What a program takes and gives, which arguments its results need where that can be told, and its meshes.
+type Outside = (Signature, Option<Vec<bool>>, Vec<AbstractMesh>);
+
 impl Program {
-    /// What it takes and gives, which arguments its results need where that can be told, and its meshes.
-    fn outside(&self) -> Result<(Signature, Option<Vec<bool>>, Vec<AbstractMesh>), Failure> {
+    fn outside(&self) -> Result<Outside, Failure> {
         match &self.form {
             ProgramForm::Text(parsed) => {
                 let meshes = parsed.stated.meshes.iter().map(|(_, mesh)| mesh.shape().clone());
@@ -225,7 +227,7 @@ pub(super) fn tell_lints(lints: &[Lint], verbosity: Verbosity) {
     const SHOWN: usize = 3;
     let is_told = |lint: &&Lint| match verbosity {
         Verbosity::Quiet => false,
-        Verbosity::Normal => lint.severity == shardwright_partition::Severity::Warning,
+        Verbosity::Normal => lint.severity == Severity::Warning,
         Verbosity::Verbose => true,
     };
     let mut rest: Vec<&Lint> = lints.iter().filter(is_told).collect();

@@ -205,7 +205,7 @@ impl<'a> Planner<'a> {
         let (states, others): (Vec<usize>, Vec<usize>) = (0..kinds.len()).partition(is_state);
         let mut output_of = vec![None; kinds.len()];
         for (output, donor) in donors.iter().enumerate() {
-            donor.into_iter().for_each(|index| output_of[*index] = Some(output));
+            donor.iter().for_each(|index| output_of[*index] = Some(output));
         }
         for index in others.into_iter().chain(states) {
             let stated = self.stated_of_argument(index, output_of[index]);
