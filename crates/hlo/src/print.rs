@@ -191,20 +191,24 @@ impl<'m> Printer<'m> {
         self.location(out, *location)
     }
 
-    /// Writes an op in MLIR's generic form.
+    /// Writes an op in MLIR's generic form, but for calls.
     fn generic(&mut self, out: &mut String, instruction: &Instruction, x: &[String]) -> fmt::Result {
         let Instruction { op, operands, results, regions, .. } = instruction;
-        let (name, properties, attributes) = match op {
-            Op::Other(op) => (op.name.clone(), op.properties.clone(), op.attributes.as_str()),
-            Op::Call(function) => {
-                let function = &self.module.functions[function.0 as usize].name;
-                ("func.call".into(), format!("callee = @{}", Symbol(function)), "")
-            }
-            _ => (format!("stablehlo.{}", op.name()), String::new(), ""),
+        let (name, attributes) = match op {
+            Op::Other(op) => (op.name.clone(), op.attributes.as_str()),
+            _ => (format!("stablehlo.{}", op.name()), ""),
         };
-        write!(out, "\"{name}\"({})", Separated(x.iter()))?;
-        if !properties.is_empty() {
-            write!(out, " <{{{properties}}}>")?;
+        match op {
+            Op::Call(function) => {
+                let function = Symbol(&self.module.functions[function.0 as usize].name);
+                write!(out, "func.call @{function}({})", Separated(x.iter()))?;
+            }
+            _ => write!(out, "\"{name}\"({})", Separated(x.iter()))?,
+        }
+        if let Op::Other(op) = op
+            && !op.properties.is_empty()
+        {
+            write!(out, " <{{{}}}>", op.properties)?;
         }
         for (index, region) in regions.iter().enumerate() {
             out.push_str(if index == 0 { " (" } else { ", " });

@@ -179,6 +179,7 @@ pub(super) fn tuple_index(parser: &mut Parser<'_>, op: &mut Operation) -> Result
 
 /// `%a, %b`, or `()` if there are none.
 pub(super) fn barrier(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
+    parser.attributes(op)?;
     if parser.cursor.eat("(") {
         return parser.cursor.expect(")");
     }
