@@ -302,6 +302,46 @@ fn memory_is_near_what_the_compiler_says_and_its_series_is_bounded() {
 }
 
 #[test]
+fn damaged_programs_are_errors_or_explained() {
+    let files: [&[u8]; 3] = [
+        include_bytes!("../../tests/data/scan.cpu.hlo.pb"),
+        include_bytes!("../../tests/data/small_batch.cpu.hlo.pb"),
+        include_bytes!("../../tests/data/by_hand.cpu.hlo.pb"),
+    ];
+    let subject = Case::scan_on_cpu().subject;
+    let (mut state, mut explained) = (1u64, 0);
+    let mut random = |below: usize| {
+        // A linear congruential generator, of which the high bits are random enough.
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    for round in 0..600 {
+        let mut bytes = files[round % files.len()].to_vec();
+        for _ in 0..=random(3) {
+            let place = random(bytes.len());
+            bytes[place] = random(256) as u8;
+        }
+        if round % 7 == 0 {
+            bytes.truncate(random(bytes.len()));
+        }
+        if let Ok(program) = CompiledProgram::parse("hlo", &bytes) {
+            explained += usize::from(!Explanation::new(&program, &subject, None).to_string().is_empty());
+        }
+    }
+    assert!(explained > 50, "{explained} of 600 damaged programs could be read");
+}
+
+#[test]
+fn names_cannot_command_a_terminal() {
+    let mut explanation = Case::by_hand().explain();
+    explanation.program = "\u{1b}[2Jstep\n".into();
+    explanation.collectives[0].pieces[0].cause = Cause::Op("\u{7}x".repeat(1000));
+    let text = explanation.to_string();
+    assert!(text.starts_with("\u{fffd}[2Jstep\u{fffd} on"), "{text}");
+    assert!(!text.contains('\u{7}') && text.len() < 10_000, "{text}");
+}
+
+#[test]
 fn json_has_stable_names() {
     let mut explanation = Case::by_hand().explain();
     explanation.collectives.truncate(1);
