@@ -65,6 +65,13 @@ impl Case {
         Case::new(bytes, "fsdp=16", arguments, None)
     }
 
+    fn rings_on_tpu() -> Case {
+        let bytes = include_bytes!("../../tests/data/rings.v5e.hlo.pb");
+        let arguments: [(&[usize], &str); 3] =
+            [(&[2048, 512], "(fsdp, -)"), (&[512, 2048], "(fsdp, -)"), (&[256, 512, 512], "(fsdp, -, -)")];
+        Case::new(bytes, "fsdp=16", arguments, None)
+    }
+
     fn small_batch() -> Case {
         let bytes = include_bytes!("../../tests/data/small_batch.cpu.hlo.pb");
         let arguments: [(&[usize], &str); 3] =
@@ -173,6 +180,47 @@ fn loops_without_stated_counts_and_collectives_in_fusions_are_understood() {
 
             down: gathered once in forward, once in backward; gradient summed whole by an all-reduce, then cut
             up: gathered once in forward, once in backward; gradient summed whole by an all-reduce, then cut
+        "#]],
+    );
+}
+
+#[test]
+fn loops_that_send_to_neighbours_are_told_as_such() {
+    check(
+        &Case::rings_on_tpu(),
+        expect![[r#"
+            jit_step on fsdp=16 (16 devices)
+            FSDP: 2 of 2 split parameters are gathered, at a price: 2 gradients are summed in loops that send to neighbours
+            next: keep the compiler from making loops with --xla_flags --xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000, or write the exchanges by hand with --lowering explicit
+
+            Traffic in one run, per device
+              for             over   planned     bytes      sent   actual     bytes      sent
+              weights         fsdp        2×   8.0 MiB   7.5 MiB      18×   4.1 MiB   4.0 MiB
+              gradients       fsdp        2×   8.0 MiB   7.5 MiB      34×   4.2 MiB   4.2 MiB
+              a few numbers   fsdp                                     1×       4 B       6 B
+              weights: 17× collective-permute in place of all-gather, up: 2.1 MiB
+              weights: 1× all-gather of down in bf16, counted as f32: 2.0 MiB
+              gradients: 17× collective-permute in place of reduce-scatter, gradient of down: 2.1 MiB
+              gradients: 17× collective-permute in place of reduce-scatter, gradient of up: 2.1 MiB
+
+            Collectives
+                                           of                           type              over   pass       runs     bytes      sent
+              collective-permute (async)   up                           bf16[1,32,2048]   fsdp   forward     17×   2.1 MiB   2.1 MiB
+              all-gather (async)           down                         bf16[2048,512]    fsdp   forward      1×   2.0 MiB   1.9 MiB
+              collective-permute (async)   gradient of down             bf16[128,512]     fsdp   backward    17×   2.1 MiB   2.1 MiB
+              collective-permute (async)   gradient of up               bf16[32,2048]     fsdp   backward    17×   2.1 MiB   2.1 MiB
+              all-reduce                   jit(step)/jvp()/reduce_sum   f32[]             fsdp   forward      1×       4 B       6 B
+
+            Memory per device: 48.8 MiB estimated
+              at the peak       bytes
+              parameters    512.0 KiB
+              batch           8.0 MiB
+              gradients     256.0 KiB
+              activations    40.0 MiB
+              other               4 B
+
+            down: gathered once; gradient summed by a loop that sends to neighbours
+            up: gathered once, not by an all-gather; gradient summed by a loop that sends to neighbours
         "#]],
     );
 }

@@ -169,18 +169,18 @@ fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece
     let fsdp = subject.fsdp.as_ref()?;
     let kind = collective.kind;
     let argument = |name: &str| subject.arguments.iter().find(|argument| argument.name == name);
-    let is_planned = match (piece.purpose, &piece.cause) {
-        (Purpose::Weight, _) => kind == CollectiveKind::AllGather,
+    let planned = match (piece.purpose, &piece.cause) {
+        (Purpose::Scalar, _) => return None,
+        (Purpose::Weight, _) => Some(CollectiveKind::AllGather),
         (Purpose::Gradient, Cause::GradientOf(name)) => {
             // Over the other axes, the parts are summed.
             let is_over_split = collective.axes.iter().flatten().any(|axis| axis == fsdp.axis.as_str());
             let is_scattered = is_over_split && argument(name).is_some_and(|a| subject.is_split(a));
-            kind == if is_scattered { CollectiveKind::ReduceScatter } else { CollectiveKind::AllReduce }
+            Some(if is_scattered { CollectiveKind::ReduceScatter } else { CollectiveKind::AllReduce })
         }
-        (Purpose::Scalar, _) => true,
-        _ => false,
+        _ => None,
     };
-    if is_planned {
+    if planned == Some(kind) {
         return other_dtype(subject, collective, piece);
     }
     let of = match &piece.cause {
@@ -188,11 +188,7 @@ fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece
         Cause::GradientOf(name) => format!("gradient of {}", folded_name(name)),
         Cause::Unknown => format!("an array {}", piece.ty),
     };
-    let instead = match (piece.purpose, kind) {
-        (Purpose::Gradient, CollectiveKind::AllReduce) => " in place of reduce-scatter",
-        (Purpose::Weight, _) => " in place of all-gather",
-        _ => "",
-    };
+    let instead = planned.map(|planned| format!(" in place of {planned}")).unwrap_or_default();
     Some(format!("{kind}{instead}, {of}"))
 }
 
