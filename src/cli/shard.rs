@@ -23,7 +23,7 @@ stays text, with arguments that do not divide stored padded; in an HLO proto not
 pub(super) const EXAMPLES: &str = "\
 Examples:
   shardwright shard step.mlir --mesh fsdp=8
-  shardwright shard step.mlir --mesh data=2,fsdp=4 --shard 'x=batch' --shard '*.bias=replicated' -o sharded.mlir
+  shardwright shard step.mlir --mesh data=2,fsdp=4 --shard 'x=batch' -o sharded.mlir
   shardwright shard step.pb --rules rules.json -o sharded.pb";
 
 /// The flags of `shard`.
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &ShardArgs, verbosity: Verbosity) -> Result<(), Fai
         Some(_) if to_stdout => write_to_stdout(&bytes(&sharded)),
         Some(path) => {
             let path = Path::new(path);
-            write_bytes_atomic(path, bytes(&sharded)).map_err(|error| Failure::new(Cause::Run, error))?;
+            write_bytes_atomic(path, &bytes(&sharded)).map_err(|error| Failure::new(Cause::Run, error))?;
             if verbosity > Verbosity::Quiet {
                 console::note(format!("written to {}", path.display()));
             }

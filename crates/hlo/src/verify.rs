@@ -578,9 +578,12 @@ mod tests {
     fn values_are_visible_in_their_own_region_and_inside_it() {
         check(|m| drop(with_loop(m)), expect!["sound"]);
         check(|m| with_loop(m).regions[1].instructions[0].operands[0] = ValueId(0), expect!["sound"]);
-        check(|m| with_loop(m).regions[1].instructions[0].operands[0] = ValueId(4), expect![[r#"
+        check(
+            |m| with_loop(m).regions[1].instructions[0].operands[0] = ValueId(4),
+            expect![[r#"
             module m has 1 problem
-              instruction 0 (add) of region 1 of instruction 1 (while) at ("f") uses %4, which is not defined before it"#]]);
+              instruction 0 (add) of region 1 of instruction 1 (while) at ("f") uses %4, which is not defined before it"#]],
+        );
         check(
             |m| {
                 with_loop(m);
@@ -590,25 +593,40 @@ mod tests {
                 module m has 1 problem
                   output y uses %6, which is not defined before it"#]],
         );
-        check(|m| with_loop(m).regions[1].results[0] = ValueId(99), expect![[r#"
+        check(
+            |m| with_loop(m).regions[1].results[0] = ValueId(99),
+            expect![[r#"
             module m has 1 problem
-              the block of region 1 of instruction 1 (while) uses %99, which is not defined before it"#]]);
+              the block of region 1 of instruction 1 (while) uses %99, which is not defined before it"#]],
+        );
     }
 
     #[test]
     fn regions_give_what_their_op_needs() {
-        check(|m| with_loop(m).regions[0].results[0] = ValueId(4), expect![[r#"
+        check(
+            |m| with_loop(m).regions[0].results[0] = ValueId(4),
+            expect![[r#"
             module m has 1 problem
-              instruction 1 (while): while: what the condition gives has types [f32[2]], and must have [pred[]]"#]]);
-        check(|m| with_loop(m).regions[1].results.clear(), expect![[r#"
+              instruction 1 (while): while: what the condition gives has types [f32[2]], and must have [pred[]]"#]],
+        );
+        check(
+            |m| with_loop(m).regions[1].results.clear(),
+            expect![[r#"
             module m has 1 problem
-              instruction 1 (while): while: what the body gives has types [], and must have [f32[2]]"#]]);
-        check(|m| drop(with_loop(m).regions.pop()), expect![[r#"
+              instruction 1 (while): while: what the body gives has types [], and must have [f32[2]]"#]],
+        );
+        check(
+            |m| drop(with_loop(m).regions.pop()),
+            expect![[r#"
             module m has 1 problem
-              instruction 1 (while): while has two regions, got 1"#]]);
-        check(|m| with_loop(m).op = Op::Case, expect![[r#"
+              instruction 1 (while): while has two regions, got 1"#]],
+        );
+        check(
+            |m| with_loop(m).op = Op::Case,
+            expect![[r#"
             module m has 1 problem
-              instruction 1 (case): case: its operand has types [f32[2]], and must have [s32[]]"#]]);
+              instruction 1 (case): case: its operand has types [f32[2]], and must have [s32[]]"#]],
+        );
         check(
             |m| {
                 let instruction = with_loop(m);
@@ -658,10 +676,13 @@ mod tests {
                   instruction 0 (call) of @g: call: what @g is given has types [f32[2]], and must have [f32[3]]
                   two functions are named g"#]],
         );
-        check(|m| function(m, "main", 7), expect![[r#"
+        check(
+            |m| function(m, "main", 7),
+            expect![[r#"
             module m has 2 problems
               instruction 0 (call) of @main: call: the module has no function 7
-              two functions are named main"#]]);
+              two functions are named main"#]],
+        );
         check(
             |m| {
                 function(m, "f", 1);
@@ -684,10 +705,13 @@ mod tests {
 
     #[test]
     fn what_is_passed_is_an_array() {
-        check(|m| m.values[2] = ValueType::Other("!stablehlo.token".into()), expect![[r#"
+        check(
+            |m| m.values[2] = ValueType::Other("!stablehlo.token".into()),
+            expect![[r#"
             module m has 2 problems
               argument x is a !stablehlo.token, and programs take and give arrays
-              instruction 0 (add): add takes arrays, got !stablehlo.token"#]]);
+              instruction 0 (add): add takes arrays, got !stablehlo.token"#]],
+        );
     }
 
     #[test]
