@@ -68,7 +68,7 @@ fn parameter(
     argument: &SubjectArgument,
     exchanges: &Exchanges,
 ) -> ParameterReport {
-    let size = argument.ty.shape.element_count().max(1) as f64;
+    let size = plan.subject.elements_in_use(argument).max(1) as f64;
     // A gather over one axis after the other, or a padded one, gives more elements than the array has.
     let times = |elements: u64| match elements {
         0 => 0,

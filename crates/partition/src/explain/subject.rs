@@ -4,7 +4,7 @@ use shardwright_hlo::{ArgumentKind, Module, Op, OutputInfo, Phase, Role, Signatu
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
 use shardwright_tensor::TensorType;
 
-use crate::{ShardingPlan, Strategy, WrapPolicy};
+use crate::{PlannedOutput, ShardingPlan, Strategy, WrapPolicy};
 
 /// A program as it was given to the compiler, and what was planned for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,8 +48,10 @@ pub struct SubjectArgument {
 pub struct SubjectOutput {
     /// Its name.
     pub name: String,
-    /// The argument whose memory it takes over.
-    pub donor: Option<usize>,
+    /// Its global type.
+    pub ty: TensorType,
+    /// The argument whose new value it is, as far as that is known: the one whose memory it takes over.
+    pub updates: Option<usize>,
 }
 
 /// A wrapped unit of a program.
@@ -66,8 +68,7 @@ pub struct SubjectUnit {
 impl Subject {
     /// A program that a plan was made for, with the units that are wrapped.
     pub fn of_module(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> Subject {
-        let signature = module.signature();
-        let mut subject = Subject::of_plan(plan, &signature.outputs);
+        let mut subject = Subject::of_plan(plan);
         let gathers_again = |path: &str| {
             module.instructions.iter().any(|instruction| {
                 let unit = instruction.location.unit.map(|id| module.unit(id).path.as_str());
@@ -88,17 +89,19 @@ impl Subject {
     }
 
     /// A program from elsewhere that a plan was made for; its units are not known.
-    pub fn of_plan(plan: &ShardingPlan, outputs: &[OutputInfo]) -> Subject {
+    pub fn of_plan(plan: &ShardingPlan) -> Subject {
         let argument = |a: &crate::PlannedArgument| SubjectArgument {
             name: a.name.clone(),
             ty: a.ty.clone(),
             kind: a.kind,
             sharding: a.sharding.clone(),
         };
+        let output =
+            |o: &PlannedOutput| SubjectOutput { name: o.name.clone(), ty: o.ty.clone(), updates: o.donor };
         Subject {
             mesh: plan.mesh().clone(),
             arguments: plan.arguments().iter().map(argument).collect(),
-            outputs: outputs.iter().map(SubjectOutput::new).collect(),
+            outputs: plan.outputs().iter().map(output).collect(),
             units: Vec::new(),
             fsdp: plan.axis().map(|axis| Fsdp { axis: axis.clone(), strategy: plan.strategy() }),
         }
@@ -114,10 +117,12 @@ impl Subject {
                 kind: argument.kind,
                 sharding: sharding.clone(),
             };
+        let output =
+            |o: &OutputInfo| SubjectOutput { name: o.name.clone(), ty: o.ty.clone(), updates: o.donor };
         Subject {
             mesh: mesh.clone(),
             arguments: arguments.map(argument).collect(),
-            outputs: signature.outputs.iter().map(SubjectOutput::new).collect(),
+            outputs: signature.outputs.iter().map(output).collect(),
             units: Vec::new(),
             fsdp: None,
         }
@@ -133,17 +138,28 @@ impl Subject {
         self.units.iter().filter(|unit| is_in(name, &unit.path)).max_by_key(|unit| unit.path.len())
     }
 
+    /// In how many parts an argument stays while it is used: those over the axes that are not FSDP's.
+    fn parts_in_use(&self, argument: &SubjectArgument) -> usize {
+        let fsdp = self.fsdp.as_ref().map(|fsdp| &fsdp.axis);
+        let others = argument.sharding.spec().axes().filter(|axis| Some(*axis) != fsdp);
+        others.filter_map(|axis| self.mesh.axis_size(axis.as_str())).product::<usize>().max(1)
+    }
+
+    /// How many elements an argument has on a device that uses it.
+    pub(super) fn elements_in_use(&self, argument: &SubjectArgument) -> usize {
+        argument.ty.shape.element_count().div_ceil(self.parts_in_use(argument))
+    }
+
+    /// How many bytes those are.
+    pub(super) fn bytes_in_use(&self, argument: &SubjectArgument) -> u64 {
+        argument.ty.byte_count().div_ceil(self.parts_in_use(argument)) as u64
+    }
+
     /// Whether FSDP splits an argument, so that it has to be gathered.
     pub(super) fn is_split(&self, argument: &SubjectArgument) -> bool {
         let Some(fsdp) = &self.fsdp else { return false };
         self.mesh.axis_size(fsdp.axis.as_str()).is_some_and(|size| size > 1)
             && argument.sharding.spec().axes().any(|axis| *axis == fsdp.axis)
-    }
-}
-
-impl SubjectOutput {
-    fn new(output: &OutputInfo) -> SubjectOutput {
-        SubjectOutput { name: output.name.clone(), donor: output.donor }
     }
 }
 

@@ -185,7 +185,7 @@ fn key(collective: &ExplainedCollective, piece: &Piece) -> [String; 5] {
     let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
     let of = match &piece.cause {
         Cause::Argument(name) | Cause::Op(name) => folded_name(name),
-        Cause::Output(name) => format!("new {}", folded_name(name)),
+        Cause::Output(name) => format!("output {}", folded_name(name)),
         Cause::GradientOf(name) => format!("gradient of {}", folded_name(name)),
         Cause::Unknown => piece.purpose.to_string(),
     };

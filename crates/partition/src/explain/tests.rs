@@ -1,6 +1,6 @@
 use expect_test::{Expect, expect};
 use shardwright_hlo::ArgumentKind;
-use shardwright_hlo::compiled::CompiledProgram;
+use shardwright_hlo::compiled::{CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, NamedSharding};
 use shardwright_tensor::{DType, TensorType};
 
@@ -27,7 +27,13 @@ impl Case {
                 kind,
                 sharding: NamedSharding::new(&mesh, spec.parse().unwrap()).unwrap(),
             };
-        let output = |(name, donor): (&str, Option<usize>)| SubjectOutput { name: name.into(), donor };
+        let arguments: Vec<SubjectArgument> =
+            ["down", "up", "x"].into_iter().zip(kinds).zip(arguments).map(argument).collect();
+        let output = |(name, updates): (&str, Option<usize>)| SubjectOutput {
+            name: name.into(),
+            ty: updates.map_or(TensorType::scalar(DType::F32), |argument| arguments[argument].ty.clone()),
+            updates,
+        };
         let compiler = |[arguments, outputs, aliased, temporaries]: [u64; 4]| CompiledMemory {
             arguments,
             outputs,
@@ -38,8 +44,8 @@ impl Case {
         Case {
             program: CompiledProgram::parse("hlo", bytes).unwrap(),
             subject: Subject {
-                arguments: ["down", "up", "x"].into_iter().zip(kinds).zip(arguments).map(argument).collect(),
                 outputs: [("down", Some(0)), ("up", Some(1)), ("loss", None)].map(output).to_vec(),
+                arguments,
                 units: Vec::new(),
                 fsdp: Some(Fsdp { axis: "fsdp".into(), strategy: Strategy::FullShard }),
                 mesh,
@@ -322,11 +328,23 @@ fn a_program_without_a_plan_has_causes_and_no_verdict() {
 }
 
 #[test]
+fn gradients_are_known_by_their_type_where_nothing_says_whose_they_are() {
+    let mut case = Case::by_hand();
+    case.subject.outputs.iter_mut().for_each(|output| output.updates = None);
+    let explanation = case.explain();
+    assert!(!explanation.traffic.iter().any(|row| row.purpose == Purpose::Activation), "{explanation}");
+    let scattered = explanation.collectives.iter().find(|c| c.kind == CollectiveKind::ReduceScatter).unwrap();
+    assert_eq!(scattered.pieces[0].purpose, Purpose::Gradient);
+    assert_eq!(scattered.pieces[0].cause, Cause::Output("down".into()));
+}
+
+#[test]
 fn a_subject_that_is_of_another_program_is_no_trouble() {
     let case = Case::scan_on_cpu();
     let mut subject = case.subject.clone();
     subject.arguments.clear();
-    subject.outputs.push(SubjectOutput { name: "odd".into(), donor: Some(99) });
+    let odd = SubjectOutput { updates: Some(99), ..subject.outputs[0].clone() };
+    subject.outputs.push(odd);
     let explanation = Explanation::new(&case.program, &subject, None);
     assert!(explanation.parameters.is_empty());
     let other_mesh = Subject { mesh: AbstractMesh::parse("fsdp=2").unwrap(), ..case.subject };

@@ -69,7 +69,7 @@ impl<'a> Plan<'a> {
 
 /// Whether the program gives a parameter a new value, or its optimizer state.
 pub(super) fn is_trained(subject: &Subject, parameter: usize) -> bool {
-    subject.outputs.iter().filter_map(|output| output.donor).any(|donor| {
+    subject.outputs.iter().filter_map(|output| output.updates).any(|donor| {
         donor == parameter
             || subject.arguments.get(donor).is_some_and(|a| a.kind == ArgumentKind::State { parameter })
     })
@@ -106,7 +106,7 @@ fn predicted(plan: Plan<'_>) -> Vec<(Key, Volume)> {
     let size = |axis: &str| subject.mesh.axis_size(axis).unwrap_or(1);
     let over = |axes: Vec<String>| Some(axes).filter(|axes| !axes.is_empty());
     for (index, parameter) in subject.parameters() {
-        let bytes = parameter.ty.byte_count() as u64;
+        let bytes = subject.bytes_in_use(parameter);
         let is_split = subject.is_split(parameter);
         let gathered = Some(vec![fsdp.axis.to_string()]);
         if is_split {
