@@ -1,10 +1,10 @@
 //! What is known of a program before it is compiled: what an explanation holds the compiled one against.
 
-use shardwright_hlo::{ArgumentKind, Module, Op, OutputInfo, Phase, Role, Signature};
+use shardwright_hlo::{ArgumentInfo, ArgumentKind, Module, Op, OutputInfo, Phase, Role, Signature};
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
 use shardwright_tensor::TensorType;
 
-use crate::{PlannedOutput, ShardingPlan, Strategy, WrapPolicy};
+use crate::{ShardingPlan, Strategy, WrapPolicy};
 
 /// A program as it was given to the compiler, and what was planned for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +68,7 @@ pub struct SubjectUnit {
 impl Subject {
     /// A program that a plan was made for, with the units that are wrapped.
     pub fn of_module(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> Subject {
-        let mut subject = Subject::of_plan(plan);
+        let mut subject = Subject::of_plan(plan, &module.signature().outputs);
         let gathers_again = |path: &str| {
             module.instructions.iter().any(|instruction| {
                 let unit = instruction.location.unit.map(|id| module.unit(id).path.as_str());
@@ -89,19 +89,17 @@ impl Subject {
     }
 
     /// A program from elsewhere that a plan was made for; its units are not known.
-    pub fn of_plan(plan: &ShardingPlan) -> Subject {
+    pub fn of_plan(plan: &ShardingPlan, outputs: &[OutputInfo]) -> Subject {
         let argument = |a: &crate::PlannedArgument| SubjectArgument {
             name: a.name.clone(),
             ty: a.ty.clone(),
             kind: a.kind,
             sharding: a.sharding.clone(),
         };
-        let output =
-            |o: &PlannedOutput| SubjectOutput { name: o.name.clone(), ty: o.ty.clone(), updates: o.donor };
         Subject {
             mesh: plan.mesh().clone(),
             arguments: plan.arguments().iter().map(argument).collect(),
-            outputs: plan.outputs().iter().map(output).collect(),
+            outputs: outputs.iter().map(SubjectOutput::new).collect(),
             units: Vec::new(),
             fsdp: plan.axis().map(|axis| Fsdp { axis: axis.clone(), strategy: plan.strategy() }),
         }
@@ -110,19 +108,16 @@ impl Subject {
     /// A program that came with its shardings, one for each argument, and without a plan.
     pub fn of_signature(signature: &Signature, mesh: &AbstractMesh, shardings: &[NamedSharding]) -> Subject {
         let arguments = signature.arguments.iter().zip(shardings);
-        let argument =
-            |(argument, sharding): (&shardwright_hlo::ArgumentInfo, &NamedSharding)| SubjectArgument {
-                name: argument.name.clone(),
-                ty: argument.ty.clone(),
-                kind: argument.kind,
-                sharding: sharding.clone(),
-            };
-        let output =
-            |o: &OutputInfo| SubjectOutput { name: o.name.clone(), ty: o.ty.clone(), updates: o.donor };
+        let argument = |(argument, sharding): (&ArgumentInfo, &NamedSharding)| SubjectArgument {
+            name: argument.name.clone(),
+            ty: argument.ty.clone(),
+            kind: argument.kind,
+            sharding: sharding.clone(),
+        };
         Subject {
             mesh: mesh.clone(),
             arguments: arguments.map(argument).collect(),
-            outputs: signature.outputs.iter().map(output).collect(),
+            outputs: signature.outputs.iter().map(SubjectOutput::new).collect(),
             units: Vec::new(),
             fsdp: None,
         }
@@ -160,6 +155,12 @@ impl Subject {
         let Some(fsdp) = &self.fsdp else { return false };
         self.mesh.axis_size(fsdp.axis.as_str()).is_some_and(|size| size > 1)
             && argument.sharding.spec().axes().any(|axis| *axis == fsdp.axis)
+    }
+}
+
+impl SubjectOutput {
+    fn new(output: &OutputInfo) -> SubjectOutput {
+        SubjectOutput { name: output.name.clone(), ty: output.ty.clone(), updates: output.donor }
     }
 }
 
