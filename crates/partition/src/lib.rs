@@ -3,7 +3,7 @@
 //! XLA partitions; this crate says how. It takes a program, a mesh and a configuration, works out where every
 //! parameter, optimizer state, batch and activation lies, and pins that on the program as `sdy` shardings. The
 //! compiler inside a plugin turns the result into one program for all devices, with the gathers and scatters that FSDP
-//! is made of, and [`CollectiveSummary`] says afterwards which those are.
+//! is made of; [`CollectiveSummary`] says afterwards in a line which those are, and [`explain`] what each is for.
 //!
 //! ```text
 //! FsdpConfig ──► WrapPolicy ─┐

@@ -18,8 +18,8 @@ pub(super) struct Causes<'a> {
     program: &'a CompiledProgram,
     subject: &'a Subject,
     flow: Flow<'a>,
-    /// The parameter whose gradient a piece of a collective is: by the place of the collective, and the piece.
-    gradients: BTreeMap<((usize, usize), usize), usize>,
+    /// What the gradients among the pieces of collectives are of: by the place of the collective, and the piece.
+    gradients: BTreeMap<((usize, usize), usize), GradientOf>,
     /// Values that gradients are made of, and what is made of them.
     pub(super) of_gradients: BTreeSet<(usize, usize)>,
     /// Instructions that depend on the batch, other than through gradients.
@@ -28,6 +28,15 @@ pub(super) struct Causes<'a> {
     takers: HashMap<((usize, usize), usize), usize>,
     /// Whether not all of the program could be looked at.
     pub(super) is_cut_short: bool,
+}
+
+/// What a gradient is of.
+#[derive(Clone, Copy)]
+enum GradientOf {
+    /// A parameter that has a new value, or has new state.
+    Parameter(usize),
+    /// An output of the type of a parameter, of which it is not known whose new value or gradient it is.
+    Output(usize),
 }
 
 impl<'a> Causes<'a> {
@@ -51,11 +60,17 @@ impl<'a> Causes<'a> {
     fn find_gradients(&mut self) {
         let mut visits = Flow::visits();
         for (output, told) in self.subject.outputs.iter().enumerate() {
-            let Some(parameter) = told.donor.and_then(|donor| self.parameter_of(donor)) else { continue };
+            let is_like_parameter =
+                || self.subject.parameters().any(|(_, parameter)| parameter.ty == told.ty);
+            let of = match told.updates.map(|argument| self.parameter_of(argument)) {
+                Some(Some(parameter)) => GradientOf::Parameter(parameter),
+                None if is_like_parameter() => GradientOf::Output(output),
+                _ => continue,
+            };
             for value in self.flow.made_of(output, &mut visits) {
                 self.of_gradients.insert(value.place);
                 if self.flow.is_exchange(value) {
-                    self.gradients.entry((value.place, value.part.unwrap_or(0))).or_insert(parameter);
+                    self.gradients.entry((value.place, value.part.unwrap_or(0))).or_insert(of);
                 }
             }
         }
@@ -161,7 +176,13 @@ impl<'a> Causes<'a> {
     fn purpose(&self, collective: &Collective, piece: &CollectivePiece, op_name: &str) -> (Purpose, Cause) {
         let arguments = &self.subject.arguments;
         let name = |argument: usize| arguments[argument].name.clone();
-        if let Some(&parameter) = self.gradients.get(&(collective.place, piece.operand)) {
+        let gradient = self.gradients.get(&(collective.place, piece.operand));
+        if let Some(&GradientOf::Output(output)) = gradient
+            && matches!(collective.kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter)
+        {
+            return (Purpose::Gradient, Cause::Output(self.subject.outputs[output].name.clone()));
+        }
+        if let Some(&GradientOf::Parameter(parameter)) = gradient {
             // What is gathered of a parameter that is kept whole is its new value.
             let is_new_value =
                 collective.kind == CollectiveKind::AllGather && !self.subject.is_split(&arguments[parameter]);
@@ -234,7 +255,7 @@ fn takers(program: &CompiledProgram) -> HashMap<((usize, usize), usize), usize> 
 /// The pass that an op belongs to, by the name that the compiler carried along: in the words of this project's own
 /// programs, or in JAX's.
 fn pass(op_name: &str, purpose: Purpose, cause: &Cause, subject: &Subject) -> Option<Pass> {
-    if purpose == Purpose::State || matches!(cause, Cause::Output(_)) {
+    if purpose == Purpose::State || (purpose == Purpose::Weight && matches!(cause, Cause::Output(_))) {
         return Some(Pass::Update);
     }
     if op_name.ends_with("/recompute") || op_name.contains("rematted_computation") {

@@ -20,6 +20,7 @@
 //! Field names are those of the structs here, variants of enums are in `snake_case`, and collectives have HLO's names
 //! (`all-gather`). All bytes are of one device. Names that are there stay; new ones may come.
 
+mod buffers;
 mod cause;
 mod compare;
 mod flow;

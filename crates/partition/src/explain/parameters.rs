@@ -1,11 +1,10 @@
 //! What became of each parameter.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use shardwright_hlo::compiled::{CollectiveKind, CompiledProgram};
 
 use super::traffic::{Plan, is_trained};
-use super::verdict::against_plan;
 use super::{
     Cause, ExplainedCollective, Grade, ParameterReport, Pass, Piece, Purpose, Reduced, SubjectArgument,
     Verdict,
@@ -22,16 +21,6 @@ struct Exchanges {
     is_gathered_oddly: bool,
 }
 
-/// What the verdict on a parameter depends on.
-struct Found {
-    forward: u64,
-    backward: u64,
-    reduced: Reduced,
-    is_gathered_oddly: bool,
-    /// Whether activations travel in the module that it is a parameter of.
-    is_beside_activations: bool,
-}
-
 /// One report for each parameter. `collectives` are those of the program, in its order.
 pub(super) fn parameters(
     plan: Plan<'_>,
@@ -45,15 +34,11 @@ pub(super) fn parameters(
         }
     }
     let nothing = Exchanges::default();
-    let module_of = |op_name: &'_ str| op_name.split('/').next().unwrap_or_default().to_owned();
-    let astray: BTreeSet<String> =
-        against_plan(plan.subject, collectives).map(|(_, piece)| module_of(&piece.op_name)).collect();
     plan.subject
         .parameters()
         .map(|(index, argument)| {
             let found = exchanges.get(argument.name.as_str()).unwrap_or(&nothing);
-            let module = argument.name.rsplit_once('.').map_or("", |(module, _)| module);
-            parameter(plan, index, argument, found, astray.contains(module))
+            parameter(plan, index, argument, found)
         })
         .collect()
 }
@@ -82,9 +67,8 @@ fn parameter(
     index: usize,
     argument: &SubjectArgument,
     exchanges: &Exchanges,
-    is_beside_activations: bool,
 ) -> ParameterReport {
-    let size = argument.ty.shape.element_count().max(1) as f64;
+    let size = plan.subject.elements_in_use(argument).max(1) as f64;
     // A gather over one axis after the other, or a padded one, gives more elements than the array has.
     let times = |elements: u64| match elements {
         0 => 0,
@@ -92,8 +76,18 @@ fn parameter(
     };
     let [forward, backward] = exchanges.gathered.map(times);
     let reduced = reduced(&exchanges.reduced);
-    let is_gathered_oddly = exchanges.is_gathered_oddly;
-    let found = Found { forward, backward, reduced, is_gathered_oddly, is_beside_activations };
+    let verdict = if plan.subject.is_split(argument) {
+        let (grade, gathers) = of_gathers(plan, argument, [forward, backward], exchanges.is_gathered_oddly);
+        let (sum_grade, sum) = match grade {
+            Grade::Lost => (grade, ""),
+            _ => of_sum(reduced, is_trained(plan.subject, index)),
+        };
+        Verdict::new(grade.max(sum_grade), gathers + sum)
+    } else if forward + backward == 0 {
+        Verdict::new(Grade::NotSharded, "not split for storage")
+    } else {
+        Verdict::new(Grade::Costly, "not split for storage, and brought together all the same")
+    };
     let shard = argument.sharding.bytes_per_device(argument.ty.dims(), argument.ty.dtype.size());
     ParameterReport {
         argument: index,
@@ -105,7 +99,7 @@ fn parameter(
         forward_gathers: forward,
         backward_gathers: backward,
         reduced,
-        verdict: verdict(plan, index, argument, &found),
+        verdict,
     }
 }
 
@@ -121,19 +115,17 @@ fn reduced(kinds: &[CollectiveKind]) -> Reduced {
     order.into_iter().find(|(kind, _)| kinds.contains(kind)).map_or(Reduced::Nowhere, |(_, reduced)| reduced)
 }
 
-fn verdict(plan: Plan<'_>, index: usize, argument: &SubjectArgument, found: &Found) -> Verdict {
-    let subject = plan.subject;
-    let gathers = found.forward.saturating_add(found.backward);
-    if !subject.is_split(argument) {
-        return match gathers {
-            0 => Verdict::new(Grade::NotSharded, "not split for storage"),
-            _ => Verdict::new(Grade::Costly, "not split for storage, and brought together all the same"),
-        };
-    }
+/// What is said of how a parameter that is split is gathered: in the forward pass, and in recomputation and backward.
+fn of_gathers(
+    plan: Plan<'_>,
+    argument: &SubjectArgument,
+    [forward, backward]: [u64; 2],
+    is_gathered_oddly: bool,
+) -> (Grade, String) {
     let mut grade = Grade::AsPlanned;
-    let mut summary = match (found.forward, found.backward) {
+    let mut summary = match (forward, backward) {
         (0, 0) => {
-            return Verdict::new(Grade::Lost, "never gathered: what is computed from it travels instead");
+            return (Grade::Lost, "never gathered: what is computed from it travels instead".to_owned());
         }
         (times, 0) => format!("gathered {}", Times(times)),
         (0, times) => format!("gathered {} in backward", Times(times)),
@@ -142,34 +134,29 @@ fn verdict(plan: Plan<'_>, index: usize, argument: &SubjectArgument, found: &Fou
         }
     };
     // Whoever gathers a weight again where that was not planned keeps it for less long, and pays for that.
-    let may_gather_again = subject.fsdp.as_ref().is_some_and(|fsdp| fsdp.strategy.reshards_after_forward());
+    let may_gather_again =
+        plan.subject.fsdp.as_ref().is_some_and(|fsdp| fsdp.strategy.reshards_after_forward());
     let planned = plan.gathers(argument);
-    let most = if may_gather_again { 2 } else { planned };
-    if gathers > most {
+    if forward.saturating_add(backward) > if may_gather_again { 2 } else { planned } {
         grade = Grade::Costly;
         summary += &format!(" where the plan has {planned}");
     }
-    if found.is_gathered_oddly {
+    if is_gathered_oddly {
         grade = Grade::Costly;
         summary += ", not by an all-gather";
     }
-    let (is_dear, sum) = sum_of_gradient(found, is_trained(subject, index));
-    let grade = if is_dear { Grade::Costly } else { grade };
-    Verdict::new(grade, summary + sum)
+    (grade, summary)
 }
 
-/// What is said of the sum of a gradient, and whether it costs more than a reduce-scatter.
-fn sum_of_gradient(found: &Found, is_trained: bool) -> (bool, &'static str) {
-    match found.reduced {
-        Reduced::ReduceScatter => (false, "; gradient reduce-scattered"),
-        Reduced::AllReduce => (true, "; gradient summed whole by an all-reduce, then cut"),
-        Reduced::AllToAll => (true, "; gradient exchanged by an all-to-all"),
-        Reduced::Ring => (true, "; gradient summed by a loop that sends to neighbours"),
-        Reduced::Nowhere if !is_trained => (false, ""),
-        Reduced::Nowhere if found.is_beside_activations => {
-            (true, "; gradient made from activations that travel, and not summed")
-        }
-        Reduced::Nowhere => (true, "; no sum of its gradient was found"),
+/// What is said of the sum of a gradient.
+fn of_sum(reduced: Reduced, is_trained: bool) -> (Grade, &'static str) {
+    match reduced {
+        Reduced::ReduceScatter => (Grade::AsPlanned, "; gradient reduce-scattered"),
+        Reduced::AllReduce => (Grade::Costly, "; gradient summed whole by an all-reduce, then cut"),
+        Reduced::AllToAll => (Grade::Costly, "; gradient exchanged by an all-to-all"),
+        Reduced::Ring => (Grade::Costly, "; gradient summed by a loop that sends to neighbours"),
+        Reduced::Nowhere if is_trained => (Grade::Costly, "; no sum of its gradient was found"),
+        Reduced::Nowhere => (Grade::AsPlanned, ""),
     }
 }
 

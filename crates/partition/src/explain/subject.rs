@@ -1,6 +1,6 @@
 //! What is known of a program before it is compiled: what an explanation holds the compiled one against.
 
-use shardwright_hlo::{ArgumentKind, Module, Op, OutputInfo, Phase, Role, Signature};
+use shardwright_hlo::{ArgumentInfo, ArgumentKind, Module, Op, OutputInfo, Phase, Role, Signature};
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
 use shardwright_tensor::TensorType;
 
@@ -48,8 +48,10 @@ pub struct SubjectArgument {
 pub struct SubjectOutput {
     /// Its name.
     pub name: String,
-    /// The argument whose memory it takes over.
-    pub donor: Option<usize>,
+    /// Its global type.
+    pub ty: TensorType,
+    /// The argument whose new value it is, as far as that is known: the one whose memory it takes over.
+    pub updates: Option<usize>,
 }
 
 /// A wrapped unit of a program.
@@ -66,8 +68,7 @@ pub struct SubjectUnit {
 impl Subject {
     /// A program that a plan was made for, with the units that are wrapped.
     pub fn of_module(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> Subject {
-        let signature = module.signature();
-        let mut subject = Subject::of_plan(plan, &signature.outputs);
+        let mut subject = Subject::of_plan(plan, &module.signature().outputs);
         let gathers_again = |path: &str| {
             module.instructions.iter().any(|instruction| {
                 let unit = instruction.location.unit.map(|id| module.unit(id).path.as_str());
@@ -107,13 +108,12 @@ impl Subject {
     /// A program that came with its shardings, one for each argument, and without a plan.
     pub fn of_signature(signature: &Signature, mesh: &AbstractMesh, shardings: &[NamedSharding]) -> Subject {
         let arguments = signature.arguments.iter().zip(shardings);
-        let argument =
-            |(argument, sharding): (&shardwright_hlo::ArgumentInfo, &NamedSharding)| SubjectArgument {
-                name: argument.name.clone(),
-                ty: argument.ty.clone(),
-                kind: argument.kind,
-                sharding: sharding.clone(),
-            };
+        let argument = |(argument, sharding): (&ArgumentInfo, &NamedSharding)| SubjectArgument {
+            name: argument.name.clone(),
+            ty: argument.ty.clone(),
+            kind: argument.kind,
+            sharding: sharding.clone(),
+        };
         Subject {
             mesh: mesh.clone(),
             arguments: arguments.map(argument).collect(),
@@ -133,6 +133,23 @@ impl Subject {
         self.units.iter().filter(|unit| is_in(name, &unit.path)).max_by_key(|unit| unit.path.len())
     }
 
+    /// In how many parts an argument stays while it is used: those over the axes that are not FSDP's.
+    fn parts_in_use(&self, argument: &SubjectArgument) -> usize {
+        let fsdp = self.fsdp.as_ref().map(|fsdp| &fsdp.axis);
+        let others = argument.sharding.spec().axes().filter(|axis| Some(*axis) != fsdp);
+        others.filter_map(|axis| self.mesh.axis_size(axis.as_str())).product::<usize>().max(1)
+    }
+
+    /// How many elements an argument has on a device that uses it.
+    pub(super) fn elements_in_use(&self, argument: &SubjectArgument) -> usize {
+        argument.ty.shape.element_count().div_ceil(self.parts_in_use(argument))
+    }
+
+    /// How many bytes those are.
+    pub(super) fn bytes_in_use(&self, argument: &SubjectArgument) -> u64 {
+        argument.ty.byte_count().div_ceil(self.parts_in_use(argument)) as u64
+    }
+
     /// Whether FSDP splits an argument, so that it has to be gathered.
     pub(super) fn is_split(&self, argument: &SubjectArgument) -> bool {
         let Some(fsdp) = &self.fsdp else { return false };
@@ -143,7 +160,7 @@ impl Subject {
 
 impl SubjectOutput {
     fn new(output: &OutputInfo) -> SubjectOutput {
-        SubjectOutput { name: output.name.clone(), donor: output.donor }
+        SubjectOutput { name: output.name.clone(), ty: output.ty.clone(), updates: output.donor }
     }
 }
 

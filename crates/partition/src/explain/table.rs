@@ -22,11 +22,11 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(header: &[&str], numbers_from: usize) -> Table {
-        Table { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()], numbers_from }
+        Table { rows: vec![header.iter().map(|&cell| printable(cell)).collect()], numbers_from }
     }
 
     pub(super) fn push(&mut self, row: Vec<String>) {
-        self.rows.push(row);
+        self.rows.push(row.iter().map(|cell| printable(cell)).collect());
     }
 
     fn is_empty(&self) -> bool {
@@ -62,6 +62,17 @@ impl fmt::Display for Table {
     }
 }
 
+/// A text from a program, as a terminal can show it: of one line, without commands to it, and not too long.
+fn printable(text: &str) -> String {
+    const LONGEST: usize = 160;
+    let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    let mut printable: String = text.chars().take(LONGEST).map(shown).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        printable.push('…');
+    }
+    printable
+}
+
 pub(super) fn axes_text(axes: Option<&[String]>) -> String {
     match axes {
         None => "?".to_owned(),
@@ -77,12 +88,12 @@ pub(super) fn count_text(count: u64) -> String {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mesh: Vec<String> = self.mesh.iter().map(|axis| format!("{}={}", axis.name, axis.size)).collect();
-        writeln!(f, "{} on {} ({} devices)", self.program, mesh.join(", "), self.devices)?;
+        writeln!(f, "{} on {} ({} devices)", printable(&self.program), mesh.join(", "), self.devices)?;
         writeln!(f, "{}", self.verdict)?;
         section(f, "Traffic in one run, per device", &self.traffic_table())?;
         for traffic in &self.traffic {
             for difference in &traffic.differences {
-                writeln!(f, "  {}: {difference}", traffic.purpose)?;
+                writeln!(f, "  {}: {}", traffic.purpose, printable(difference))?;
             }
         }
         section(f, "Units", &self.unit_table())?;
@@ -165,15 +176,21 @@ impl Explanation {
 
 /// By what collectives are joined in the table.
 fn key(collective: &ExplainedCollective, piece: &Piece) -> [String; 5] {
-    let is_async = if collective.is_async { " (async)" } else { "" };
+    let marks = [
+        (collective.is_async, "async"),
+        (collective.runs.is_unknown, "turns unknown"),
+        (collective.runs.is_conditional, "in a branch"),
+    ];
+    let marks: Vec<&str> = marks.into_iter().filter(|(is_so, _)| *is_so).map(|(_, mark)| mark).collect();
+    let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
     let of = match &piece.cause {
         Cause::Argument(name) | Cause::Op(name) => folded_name(name),
-        Cause::Output(name) => format!("new {}", folded_name(name)),
+        Cause::Output(name) => format!("output {}", folded_name(name)),
         Cause::GradientOf(name) => format!("gradient of {}", folded_name(name)),
         Cause::Unknown => piece.purpose.to_string(),
     };
     [
-        format!("{}{is_async}", collective.kind),
+        format!("{}{marks}", collective.kind),
         of,
         piece.ty.clone(),
         axes_text(collective.axes.as_deref()),

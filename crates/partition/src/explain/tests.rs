@@ -1,6 +1,6 @@
 use expect_test::{Expect, expect};
 use shardwright_hlo::ArgumentKind;
-use shardwright_hlo::compiled::CompiledProgram;
+use shardwright_hlo::compiled::{CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, NamedSharding};
 use shardwright_tensor::{DType, TensorType};
 
@@ -27,7 +27,13 @@ impl Case {
                 kind,
                 sharding: NamedSharding::new(&mesh, spec.parse().unwrap()).unwrap(),
             };
-        let output = |(name, donor): (&str, Option<usize>)| SubjectOutput { name: name.into(), donor };
+        let arguments: Vec<SubjectArgument> =
+            ["down", "up", "x"].into_iter().zip(kinds).zip(arguments).map(argument).collect();
+        let output = |(name, updates): (&str, Option<usize>)| SubjectOutput {
+            name: name.into(),
+            ty: updates.map_or(TensorType::scalar(DType::F32), |argument| arguments[argument].ty.clone()),
+            updates,
+        };
         let compiler = |[arguments, outputs, aliased, temporaries]: [u64; 4]| CompiledMemory {
             arguments,
             outputs,
@@ -38,8 +44,8 @@ impl Case {
         Case {
             program: CompiledProgram::parse("hlo", bytes).unwrap(),
             subject: Subject {
-                arguments: ["down", "up", "x"].into_iter().zip(kinds).zip(arguments).map(argument).collect(),
                 outputs: [("down", Some(0)), ("up", Some(1)), ("loss", None)].map(output).to_vec(),
+                arguments,
                 units: Vec::new(),
                 fsdp: Some(Fsdp { axis: "fsdp".into(), strategy: Strategy::FullShard }),
                 mesh,
@@ -62,6 +68,13 @@ impl Case {
             (&[4, 1024, 4096], "(-, fsdp, -)"),
             (&[128, 512, 1024], "(fsdp, -, -)"),
         ];
+        Case::new(bytes, "fsdp=16", arguments, None)
+    }
+
+    fn rings_on_tpu() -> Case {
+        let bytes = include_bytes!("../../tests/data/rings.v5e.hlo.pb");
+        let arguments: [(&[usize], &str); 3] =
+            [(&[2048, 512], "(fsdp, -)"), (&[512, 2048], "(fsdp, -)"), (&[256, 512, 512], "(fsdp, -, -)")];
         Case::new(bytes, "fsdp=16", arguments, None)
     }
 
@@ -178,6 +191,47 @@ fn loops_without_stated_counts_and_collectives_in_fusions_are_understood() {
 }
 
 #[test]
+fn loops_that_send_to_neighbours_are_told_as_such() {
+    check(
+        &Case::rings_on_tpu(),
+        expect![[r#"
+            jit_step on fsdp=16 (16 devices)
+            FSDP: 2 of 2 split parameters are gathered, at a price: 2 gradients are summed in loops that send to neighbours
+            next: keep the compiler from making loops with --xla_flags --xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000, or write the exchanges by hand with --lowering explicit
+
+            Traffic in one run, per device
+              for             over   planned     bytes      sent   actual     bytes      sent
+              weights         fsdp        2×   8.0 MiB   7.5 MiB      18×   4.1 MiB   4.0 MiB
+              gradients       fsdp        2×   8.0 MiB   7.5 MiB      34×   4.2 MiB   4.2 MiB
+              a few numbers   fsdp                                     1×       4 B       6 B
+              weights: 17× collective-permute in place of all-gather, up: 2.1 MiB
+              weights: 1× all-gather of down in bf16, counted as f32: 2.0 MiB
+              gradients: 17× collective-permute in place of reduce-scatter, gradient of down: 2.1 MiB
+              gradients: 17× collective-permute in place of reduce-scatter, gradient of up: 2.1 MiB
+
+            Collectives
+                                           of                           type              over   pass       runs     bytes      sent
+              collective-permute (async)   up                           bf16[1,32,2048]   fsdp   forward     17×   2.1 MiB   2.1 MiB
+              all-gather (async)           down                         bf16[2048,512]    fsdp   forward      1×   2.0 MiB   1.9 MiB
+              collective-permute (async)   gradient of down             bf16[128,512]     fsdp   backward    17×   2.1 MiB   2.1 MiB
+              collective-permute (async)   gradient of up               bf16[32,2048]     fsdp   backward    17×   2.1 MiB   2.1 MiB
+              all-reduce                   jit(step)/jvp()/reduce_sum   f32[]             fsdp   forward      1×       4 B       6 B
+
+            Memory per device: 48.8 MiB estimated
+              at the peak       bytes
+              parameters    512.0 KiB
+              batch           8.0 MiB
+              gradients     256.0 KiB
+              activations    40.0 MiB
+              other               4 B
+
+            down: gathered once; gradient summed by a loop that sends to neighbours
+            up: gathered once, not by an all-gather; gradient summed by a loop that sends to neighbours
+        "#]],
+    );
+}
+
+#[test]
 fn activations_in_place_of_weights_are_no_fsdp() {
     check(
         &Case::small_batch(),
@@ -274,11 +328,23 @@ fn a_program_without_a_plan_has_causes_and_no_verdict() {
 }
 
 #[test]
+fn gradients_are_known_by_their_type_where_nothing_says_whose_they_are() {
+    let mut case = Case::by_hand();
+    case.subject.outputs.iter_mut().for_each(|output| output.updates = None);
+    let explanation = case.explain();
+    assert!(!explanation.traffic.iter().any(|row| row.purpose == Purpose::Activation), "{explanation}");
+    let scattered = explanation.collectives.iter().find(|c| c.kind == CollectiveKind::ReduceScatter).unwrap();
+    assert_eq!(scattered.pieces[0].purpose, Purpose::Gradient);
+    assert_eq!(scattered.pieces[0].cause, Cause::Output("down".into()));
+}
+
+#[test]
 fn a_subject_that_is_of_another_program_is_no_trouble() {
     let case = Case::scan_on_cpu();
     let mut subject = case.subject.clone();
     subject.arguments.clear();
-    subject.outputs.push(SubjectOutput { name: "odd".into(), donor: Some(99) });
+    let odd = SubjectOutput { updates: Some(99), ..subject.outputs[0].clone() };
+    subject.outputs.push(odd);
     let explanation = Explanation::new(&case.program, &subject, None);
     assert!(explanation.parameters.is_empty());
     let other_mesh = Subject { mesh: AbstractMesh::parse("fsdp=2").unwrap(), ..case.subject };
@@ -299,6 +365,46 @@ fn memory_is_near_what_the_compiler_says_and_its_series_is_bounded() {
         assert_eq!(total(&highest.bytes), memory.estimated_peak);
         assert_eq!(memory.at_peak.iter().map(|class| class.bytes).sum::<u64>(), memory.estimated_peak);
     }
+}
+
+#[test]
+fn damaged_programs_are_errors_or_explained() {
+    let files: [&[u8]; 3] = [
+        include_bytes!("../../tests/data/scan.cpu.hlo.pb"),
+        include_bytes!("../../tests/data/small_batch.cpu.hlo.pb"),
+        include_bytes!("../../tests/data/by_hand.cpu.hlo.pb"),
+    ];
+    let subject = Case::scan_on_cpu().subject;
+    let (mut state, mut explained) = (1u64, 0);
+    let mut random = |below: usize| {
+        // A linear congruential generator, of which the high bits are random enough.
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    for round in 0..600 {
+        let mut bytes = files[round % files.len()].to_vec();
+        for _ in 0..=random(3) {
+            let place = random(bytes.len());
+            bytes[place] = random(256) as u8;
+        }
+        if round % 7 == 0 {
+            bytes.truncate(random(bytes.len()));
+        }
+        if let Ok(program) = CompiledProgram::parse("hlo", &bytes) {
+            explained += usize::from(!Explanation::new(&program, &subject, None).to_string().is_empty());
+        }
+    }
+    assert!(explained > 50, "{explained} of 600 damaged programs could be read");
+}
+
+#[test]
+fn names_cannot_command_a_terminal() {
+    let mut explanation = Case::by_hand().explain();
+    explanation.program = "\u{1b}[2Jstep\n".into();
+    explanation.collectives[0].pieces[0].cause = Cause::Op("\u{7}x".repeat(1000));
+    let text = explanation.to_string();
+    assert!(text.starts_with("\u{fffd}[2Jstep\u{fffd} on"), "{text}");
+    assert!(!text.contains('\u{7}') && text.len() < 10_000, "{text}");
 }
 
 #[test]

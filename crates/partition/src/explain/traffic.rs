@@ -69,7 +69,7 @@ impl<'a> Plan<'a> {
 
 /// Whether the program gives a parameter a new value, or its optimizer state.
 pub(super) fn is_trained(subject: &Subject, parameter: usize) -> bool {
-    subject.outputs.iter().filter_map(|output| output.donor).any(|donor| {
+    subject.outputs.iter().filter_map(|output| output.updates).any(|donor| {
         donor == parameter
             || subject.arguments.get(donor).is_some_and(|a| a.kind == ArgumentKind::State { parameter })
     })
@@ -106,7 +106,7 @@ fn predicted(plan: Plan<'_>) -> Vec<(Key, Volume)> {
     let size = |axis: &str| subject.mesh.axis_size(axis).unwrap_or(1);
     let over = |axes: Vec<String>| Some(axes).filter(|axes| !axes.is_empty());
     for (index, parameter) in subject.parameters() {
-        let bytes = parameter.ty.byte_count() as u64;
+        let bytes = subject.bytes_in_use(parameter);
         let is_split = subject.is_split(parameter);
         let gathered = Some(vec![fsdp.axis.to_string()]);
         if is_split {
@@ -169,18 +169,18 @@ fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece
     let fsdp = subject.fsdp.as_ref()?;
     let kind = collective.kind;
     let argument = |name: &str| subject.arguments.iter().find(|argument| argument.name == name);
-    let is_planned = match (piece.purpose, &piece.cause) {
-        (Purpose::Weight, _) => kind == CollectiveKind::AllGather,
+    let planned = match (piece.purpose, &piece.cause) {
+        (Purpose::Scalar, _) => return None,
+        (Purpose::Weight, _) => Some(CollectiveKind::AllGather),
         (Purpose::Gradient, Cause::GradientOf(name)) => {
             // Over the other axes, the parts are summed.
             let is_over_split = collective.axes.iter().flatten().any(|axis| axis == fsdp.axis.as_str());
             let is_scattered = is_over_split && argument(name).is_some_and(|a| subject.is_split(a));
-            kind == if is_scattered { CollectiveKind::ReduceScatter } else { CollectiveKind::AllReduce }
+            Some(if is_scattered { CollectiveKind::ReduceScatter } else { CollectiveKind::AllReduce })
         }
-        (Purpose::Scalar, _) => true,
-        _ => false,
+        _ => None,
     };
-    if is_planned {
+    if planned == Some(kind) {
         return other_dtype(subject, collective, piece);
     }
     let of = match &piece.cause {
@@ -188,11 +188,7 @@ fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece
         Cause::GradientOf(name) => format!("gradient of {}", folded_name(name)),
         Cause::Unknown => format!("an array {}", piece.ty),
     };
-    let instead = match (piece.purpose, kind) {
-        (Purpose::Gradient, CollectiveKind::AllReduce) => " in place of reduce-scatter",
-        (Purpose::Weight, _) => " in place of all-gather",
-        _ => "",
-    };
+    let instead = planned.map(|planned| format!(" in place of {planned}")).unwrap_or_default();
     Some(format!("{kind}{instead}, {of}"))
 }
 

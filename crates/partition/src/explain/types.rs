@@ -250,7 +250,7 @@ pub struct UnitReport {
     pub class: String,
     /// How many of its parameters are split, and how many it has.
     pub parameters: (usize, usize),
-    /// Bytes of its parameters, whole.
+    /// Bytes of its parameters as they are used: gathered.
     pub parameter_bytes: u64,
     /// Bytes of whole weights that are gathered for it in forward, and in recomputation and backward.
     pub gathered_bytes: (u64, u64),

@@ -25,7 +25,7 @@ pub(super) fn units(
         let argument = &subject.arguments[parameter.argument];
         let report = &mut reports[place];
         report.parameters.1 += 1;
-        report.parameter_bytes = report.parameter_bytes.saturating_add(argument.ty.byte_count() as u64);
+        report.parameter_bytes = report.parameter_bytes.saturating_add(subject.bytes_in_use(argument));
         if subject.is_split(argument) {
             report.parameters.0 += 1;
             said[place].insert((parameter.verdict.grade, parameter.verdict.summary.as_str()));

@@ -10,6 +10,8 @@ const TO_GATHER: &str = "write the gathers and scatters by hand with --lowering 
 const TO_PIN: &str = "pin the activations that travel to the axes of the batch, or write the exchanges by hand with --lowering explicit";
 const TO_SCATTER: &str =
     "--lowering explicit writes the reduce-scatters by hand; whether they stay is up to the compiler";
+const TO_END_LOOPS: &str = "keep the compiler from making loops with --xla_flags \
+     --xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000, or write the exchanges by hand with --lowering explicit";
 const TO_SPLIT: &str = "split parameters over an axis of the mesh, with a strategy or a rule that does";
 
 /// A program is no FSDP if one in so many bytes of split parameters is never gathered.
@@ -81,7 +83,14 @@ pub(super) fn overall(
     let gathered = n - lost.len();
     let summary =
         format!("FSDP: {gathered} of {n} split parameters are gathered, at a price: {}", prices.join("; "));
-    Verdict::with_next(Grade::Costly, summary, if astray > 0 { TO_PIN } else { TO_SCATTER })
+    let next_step = if astray > 0 {
+        TO_PIN
+    } else if split.iter().any(|p| p.reduced == Reduced::Ring) {
+        TO_END_LOOPS
+    } else {
+        TO_SCATTER
+    };
+    Verdict::with_next(Grade::Costly, summary, next_step)
 }
 
 /// What a program that gathers its parameters, but for some of no weight, pays beyond the plan.
