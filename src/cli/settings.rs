@@ -11,8 +11,8 @@ use shardwright_train::LossDenominator;
 
 use super::failure::Failure;
 use super::value::{
-    Arity, AtLeast, FsdpSource, FsdpWords, LoggingStrategy, NonNegative, Optimizer, Positive, Precision,
-    SaveStrategy, Scheduler, Share, StepLimit, Value,
+    Arity, AtLeast, FsdpSource, FsdpWords, LoggingStrategy, LoweringChoice, NonNegative, Optimizer, Positive,
+    Precision, SaveStrategy, Scheduler, Share, StepLimit, Value,
 };
 
 /// What was written for a setting, and where.
@@ -191,6 +191,9 @@ settings! {
         fsdp_dim_rule: DimRule = "largest_divisible";
         /// Keep parameters of fewer bytes whole
         min_shard_bytes: AtLeast<0> = "0";
+        /// How sharding is written into the program: annotate leaves the collectives to the compiler, explicit writes
+        /// gathers and scatters by hand, auto takes what measures best on the platform
+        lowering: LoweringChoice = "auto";
     }
     "Output" {
         /// The folder for the model, the tokenizer and the results; required

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
-use shardwright_partition::DimRule;
+use shardwright_partition::{DimRule, Lowering};
 use shardwright_train::{LossDenominator, ScheduleKind};
 
 /// A kind of value.
@@ -125,6 +125,10 @@ pub(super) struct Scheduler {
     pub(super) warms_up: bool,
 }
 
+/// A lowering, or `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LoweringChoice(pub(super) Option<Lowering>);
+
 impl Choice for Optimizer {
     const PLACEHOLDER: &'static str = "NAME";
     const CHOICES: &'static [(&'static str, Self)] = &[
@@ -210,6 +214,15 @@ impl Choice for DimRule {
         ("largest_divisible", DimRule::LargestDivisible),
         ("strict_largest", DimRule::StrictLargest),
         ("dim0", DimRule::Dim0),
+    ];
+}
+
+impl Choice for LoweringChoice {
+    const PLACEHOLDER: &'static str = "LOWERING";
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("auto", LoweringChoice(None)),
+        ("annotate", LoweringChoice(Some(Lowering::Annotate))),
+        ("explicit", LoweringChoice(Some(Lowering::Explicit))),
     ];
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
 use shardwright_model::ModelConfig;
-use shardwright_partition::{PlanOptions, WrapConfig, WrapPolicy};
+use shardwright_partition::{Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
 use shardwright_train::{AdamWConfig, LossDenominator, StepConfig, model_modules};
@@ -47,6 +47,7 @@ pub(crate) fn oracle_step(model: &ModelConfig, plan: PlanOptions) -> StepConfig 
         wrap: WrapPolicy::resolve(&WrapConfig::ModelDefault, &known, &["LlamaDecoderLayer"]).unwrap(),
         remat: false,
         plan,
+        lowering: Lowering::Annotate,
     }
 }
 

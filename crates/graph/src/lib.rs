@@ -32,6 +32,7 @@
 //! `optimization_barrier`, instead of being kept.
 #![forbid(unsafe_code)]
 
+mod collective;
 mod gradient;
 mod graph;
 pub mod random;

@@ -57,12 +57,20 @@ pub(crate) fn vjp(
         }
         Op::Boundary(Role::Activation) => one(g.activation(ct)),
         Op::Boundary(_) => Ok(vec![Some(ct)]),
-        Op::Scatter { kind: Reduction::Maximum, .. } | Op::Other(_) => {
+        Op::AllGather { dim, axes } => one(g.reduce_scatter(ct, *dim, axes.clone())),
+        Op::ReduceScatter { kind: Reduction::Add, dim, axes } => one(g.all_gather(ct, *dim, axes.clone())),
+        Op::AllReduce { kind: Reduction::Add, axes } => one(g.vary(ct, axes.clone())),
+        Op::Vary(axes) => one(g.all_reduce(ct, axes.clone())),
+        Op::Scatter { kind: Reduction::Maximum, .. }
+        | Op::ReduceScatter { kind: Reduction::Maximum, .. }
+        | Op::AllReduce { kind: Reduction::Maximum, .. }
+        | Op::ManualComputation(_)
+        | Op::Other(_) => {
             let module = g.module.borrow();
             let unit = location.unit.map(|id| module.unit(id).path.clone()).unwrap_or_default();
             let op = match op {
-                Op::Scatter { .. } => "scatter with maximum".to_owned(),
-                op => op.name().to_owned(),
+                Op::ManualComputation(_) | Op::Other(_) => op.name().to_owned(),
+                op => format!("{} with maximum", op.name()),
             };
             Err(GraphError::NotDifferentiable { unit, op })
         }

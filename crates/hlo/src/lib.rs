@@ -31,6 +31,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod collective;
 pub mod compiled;
 mod infer;
 mod module;
@@ -40,6 +41,7 @@ mod print;
 mod signature;
 mod verify;
 
+pub use collective::{AxisGroup, ManualComputation};
 pub use infer::{InferError, infer};
 pub use module::{
     Argument, ArgumentKind, Function, Instruction, Location, Module, Output, Phase, Region, SourceId, Unit,

@@ -10,8 +10,8 @@ use shardwright_mesh::{AbstractMesh, NamedSharding};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
 use crate::{
-    DotDims, GatherDims, Instruction, Location, Module, Op, OtherOp, Phase, Reduction, ScatterDims, ValueId,
-    ValueType,
+    DotDims, GatherDims, Instruction, Location, Module, Op, OtherOp, Phase, Reduction, Region, ScatterDims,
+    ValueId, ValueType,
 };
 
 /// Where the values of a module lie on a mesh. Lives beside the module; values that are not named are left to
@@ -101,7 +101,7 @@ impl Printer<'_> {
         let Instruction { op, operands, results, location, .. } = instruction;
         let is_boundary = matches!(op, Op::Boundary(_));
         let pinned = self.shardings.and_then(|s| s.values.get(results.first()?)).filter(|_| is_boundary);
-        if is_boundary && pinned.is_none() {
+        if matches!(op, Op::Vary(_)) || (is_boundary && pinned.is_none()) {
             self.names[results[0].index()] = self.names[operands[0].index()].clone();
             return Ok(());
         }
@@ -117,6 +117,18 @@ impl Printer<'_> {
             self.other(out, other, &operand_names, operands)?;
             return self.location(out, *location);
         }
+        if let (Op::ManualComputation(manual), [region]) = (op, &instruction.regions[..]) {
+            write!(out, "sdy.manual_computation({})", Separated(operand_names.iter()))?;
+            manual.write_attributes(out)?;
+            self.manual_region(out, region)?;
+            let types = |values: &[ValueId]| {
+                let types: Vec<String> =
+                    values.iter().map(|&v| Type(self.module.ty(v)).to_string()).collect();
+                types.join(", ")
+            };
+            write!(out, " : ({}) -> ({})", types(operands), types(results))?;
+            return self.location(out, *location);
+        }
         let operand_types: Vec<&TensorType> = operands.iter().map(|&v| self.module.ty(v)).collect();
         let line = Line {
             x: &operand_names,
@@ -128,6 +140,25 @@ impl Printer<'_> {
             None => line.op(out, op)?,
         }
         self.location(out, *location)
+    }
+
+    /// Writes the arguments of a region, and the region.
+    fn manual_region(&mut self, out: &mut String, region: &Region) -> fmt::Result {
+        for (index, &argument) in region.arguments.iter().enumerate() {
+            let name = self.next_name();
+            let comma = if index == 0 { "" } else { ", " };
+            write!(out, "{comma}{name}: {}", Type(self.module.ty(argument)))?;
+            self.names[argument.index()] = Some(name);
+        }
+        out.push_str(") {\n");
+        for instruction in &region.instructions {
+            self.instruction(out, instruction)?;
+        }
+        out.push_str("    sdy.return");
+        self.list(out, region.results.iter().copied())?;
+        write!(out, " : {}", Separated(region.results.iter().map(|&v| Type(self.module.ty(v)))))?;
+        out.push_str("\n    }");
+        Ok(())
     }
 
     /// Writes an op in MLIR's generic form.
@@ -260,7 +291,22 @@ impl Line<'_> {
                 write!(out, "stablehlo.optimization_barrier {}", Separated(x.iter()))?;
                 write!(out, " : {}", Separated(results.iter().map(|&ty| Type(ty))))
             }
+            Op::AllGather { dim, axes } => {
+                write!(out, "\"stablehlo.all_gather\"({}) <{{all_gather_dim = {dim} : i64, {axes}}}>", x[0])?;
+                self.function_type(out)
+            }
+            Op::ReduceScatter { kind, dim, axes } => {
+                write!(out, "\"stablehlo.reduce_scatter\"({}) <{{", x[0])?;
+                write!(out, "scatter_dimension = {dim} : i64, {axes}}}>")?;
+                self.reducer(out, *kind)
+            }
+            Op::AllReduce { kind, axes } => {
+                write!(out, "\"stablehlo.all_reduce\"({}) <{{{axes}}}>", x[0])?;
+                self.reducer(out, *kind)
+            }
             Op::Boundary(_) => unreachable!("prints as a sharding constraint, or not at all"),
+            Op::Vary(_) => unreachable!("prints nothing"),
+            Op::ManualComputation(_) => unreachable!("prints with its region"),
             Op::Other(_) => unreachable!("prints in the generic form"),
         }
     }
@@ -301,7 +347,6 @@ impl Line<'_> {
 
     fn scatter(&self, out: &mut String, kind: Reduction, dims: &ScatterDims) -> fmt::Result {
         let ScatterDims { update_window, inserted_window, index_map, index_vector } = dims;
-        let element = Type(&TensorType::scalar(self.results[0].dtype)).to_string();
         write!(out, "\"stablehlo.scatter\"({}) <{{indices_are_sorted = false, ", Separated(self.x.iter()))?;
         write!(
             out,
@@ -309,7 +354,14 @@ impl Line<'_> {
         )?;
         write!(out, "inserted_window_dims = {inserted_window:?}, ")?;
         write!(out, "scatter_dims_to_operand_dims = {index_map:?}, index_vector_dim = {index_vector}>, ")?;
-        write!(out, "unique_indices = false}}> ({{\n    ^bb0(%a: {element}, %b: {element}):\n")?;
+        out.push_str("unique_indices = false}>");
+        self.reducer(out, kind)
+    }
+
+    /// Writes the region that joins two elements, and the type.
+    fn reducer(&self, out: &mut String, kind: Reduction) -> fmt::Result {
+        let element = Type(&TensorType::scalar(self.results[0].dtype)).to_string();
+        writeln!(out, " ({{\n    ^bb0(%a: {element}, %b: {element}):")?;
         writeln!(out, "      %c = stablehlo.{} %a, %b : {element}", kind.op().name())?;
         write!(out, "      stablehlo.return %c : {element}\n    }})")?;
         self.function_type(out)

@@ -10,12 +10,15 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use shardwright_mesh::AxisName;
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
+use crate::collective::VaryingProblem;
 use crate::infer::infer_instruction;
 use crate::{
-    Argument, ArgumentKind, InferError, Instruction, Module, Op, Output, Role, Unit, ValueId, ValueType,
+    Argument, ArgumentKind, InferError, Instruction, Module, Op, Output, Region, Role, Unit, ValueId,
+    ValueType,
 };
 
 /// A module that passed [`verify`]; there is no other way to make one.
@@ -85,6 +88,26 @@ pub enum Problem {
         expected: Vec<ValueType>,
         /// What the module says.
         found: Vec<ValueType>,
+    },
+    /// A collective where there is nothing to exchange, or nobody to do it with.
+    #[error("{instruction} along {axis}: {reason}")]
+    Collective {
+        /// Which instruction.
+        instruction: String,
+        /// The axis of its group.
+        axis: AxisName,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A result of a manual region that has one value for devices on which it may differ.
+    #[error("{instruction}: result {index} is not split over {axis}, and may differ along it")]
+    Varies {
+        /// Which instruction.
+        instruction: String,
+        /// Which result.
+        index: usize,
+        /// The axis.
+        axis: AxisName,
     },
     /// An index of an argument that there is not, or that is not a parameter.
     #[error("{user} names argument {index}, which is not a parameter")]
@@ -195,6 +218,19 @@ impl Verifier<'_> {
     fn instruction(&mut self, index: usize, instruction: &Instruction) {
         let Instruction { op, operands, results, regions, .. } = instruction;
         let name = || format!("instruction {index} ({})", op.name());
+        if let (Op::ManualComputation(manual), [region]) = (op, &regions[..]) {
+            self.manual_region(index, region);
+            self.problems.extend(manual.check_varying(region).into_iter().map(|problem| match problem {
+                VaryingProblem::Result { index, axis } => {
+                    Problem::Varies { instruction: name(), index, axis }
+                }
+                VaryingProblem::Collective { instruction, axis, reason } => {
+                    let instruction =
+                        format!("instruction {index} ({}, {})", op.name(), instruction.op.name());
+                    Problem::Collective { instruction, axis, reason }
+                }
+            }));
+        }
         let undefined = operands.iter().filter(|v| !self.defined.contains(v));
         let undefined: Vec<Problem> =
             undefined.map(|&value| Problem::Undefined { user: name(), value }).collect();
@@ -217,6 +253,27 @@ impl Verifier<'_> {
                     self.shaped_as_parameter(operands[0], parameter, name);
                 }
             }
+        }
+    }
+
+    /// Checks the instructions of a manual region, which uses nothing from around it.
+    fn manual_region(&mut self, index: usize, region: &Region) {
+        let outside = std::mem::take(&mut self.defined);
+        for &argument in &region.arguments {
+            self.define(argument, || format!("the region of instruction {index}"));
+        }
+        for instruction in &region.instructions {
+            self.instruction(index, instruction);
+        }
+        for &value in region.results.iter().filter(|v| !self.defined.contains(v)) {
+            self.problems
+                .push(Problem::Undefined { user: format!("the region of instruction {index}"), value });
+        }
+        let inside = std::mem::replace(&mut self.defined, outside);
+        let twice: Vec<ValueId> = inside.intersection(&self.defined).copied().collect();
+        for value in twice {
+            let definer = format!("the region of instruction {index}");
+            self.problems.push(Problem::Redefined { definer, value, exists: true });
         }
     }
 

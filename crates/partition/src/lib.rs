@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod explicit;
 mod plan;
 mod report;
 mod shard;
@@ -41,6 +42,7 @@ pub use config::{
     FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, Notice, ShardingRequest, StateDictType, Strategy,
     StrategyError, UnknownKeys, WrapConfig,
 };
+pub use explicit::{Lowering, Shards};
 pub use plan::{DimRule, PlanError, PlanOptions, PlannedArgument, ShardingPlan, data_axes};
 pub use report::{Bytes, CollectiveSummary};
 pub use shard::{ShardError, ShardedModule};

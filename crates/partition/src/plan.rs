@@ -101,6 +101,16 @@ pub enum PlanError {
         /// The mesh.
         mesh: AbstractMesh,
     },
+    /// A parameter that is split over an axis that the batch is not split over, and a lowering that cannot do that.
+    #[error(
+        "{argument} is split over mesh axis {axis}, along which all devices see the same examples; the explicit lowering gathers over the axes of the batch only: use --lowering annotate"
+    )]
+    NotADataAxis {
+        /// Name of the argument.
+        argument: String,
+        /// The axis.
+        axis: AxisName,
+    },
     /// A spec that does not fit the mesh or the argument.
     #[error("argument {argument}: {source}")]
     Sharding {
@@ -183,6 +193,19 @@ impl ShardingPlan {
     pub fn batch_sharding(&self, rank: usize) -> NamedSharding {
         let spec = batch_spec(&self.mesh, rank);
         NamedSharding::new(&self.mesh, spec).expect("each axis of the mesh is named once")
+    }
+
+    /// Where the arguments of a program lie, and its outputs: where their donors do, else whole on every device.
+    pub(crate) fn argument_and_output_shardings(
+        &self,
+        module: &Module,
+    ) -> (Vec<NamedSharding>, Vec<NamedSharding>) {
+        let arguments: Vec<NamedSharding> = self.arguments.iter().map(|a| a.sharding.clone()).collect();
+        let whole = |value| NamedSharding::replicated(&self.mesh, module.ty(value).rank());
+        let donated = |donor: Option<usize>| donor.and_then(|index| arguments.get(index).cloned());
+        let outputs = module.outputs.iter();
+        let outputs = outputs.map(|o| donated(o.donor).unwrap_or_else(|| whole(o.value))).collect();
+        (arguments, outputs)
     }
 
     /// How many parameters are split over more than one device, and how many there are.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use shardwright_hlo::{Module, Op, Role, Shardings, UnitId, ValueId, VerifiedModule, print};
+use shardwright_hlo::{
+    InferError, Module, Op, Role, Shardings, UnitId, ValueId, VerifiedModule, VerifyErrors, print,
+};
 use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
 use thiserror::Error;
 
@@ -50,6 +52,12 @@ pub enum ShardError {
         /// What is wrong.
         source: ShardingError,
     },
+    /// A program of shards that are not those of the program of global arrays.
+    #[error(transparent)]
+    Region(#[from] InferError),
+    /// A program of shards that is not sound.
+    #[error(transparent)]
+    Verify(#[from] VerifyErrors),
     /// An output that takes over the memory of an argument that lies elsewhere.
     #[error("output {output} is sharded {found}, and takes over memory that is sharded {expected}")]
     Donor {
@@ -81,13 +89,7 @@ impl ShardedModule {
         plan: &ShardingPlan,
         wrap: &WrapPolicy,
     ) -> Result<ShardedModule, ShardError> {
-        let arguments: Vec<NamedSharding> = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
-        let whole = |value| NamedSharding::replicated(plan.mesh(), module.ty(value).rank());
-        let outputs: Vec<NamedSharding> = module
-            .outputs
-            .iter()
-            .map(|o| o.donor.and_then(|d| arguments.get(d).cloned()).unwrap_or_else(|| whole(o.value)))
-            .collect();
+        let (arguments, outputs) = plan.argument_and_output_shardings(&module);
         let mut sharded = ShardedModule::new(module, plan.mesh(), arguments, outputs)?;
         sharded.shardings.values.extend(boundaries(&sharded.module, plan, wrap));
         Ok(sharded)

@@ -15,7 +15,8 @@ use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::Mesh;
 use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters};
 use shardwright_partition::{
-    CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy, data_axes,
+    CollectiveSummary, FsdpConfig, Lowering, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy,
+    data_axes,
 };
 use shardwright_runtime::Runtime;
 use shardwright_runtime::compile::CompiledBy;
@@ -189,7 +190,7 @@ impl Job {
             let notice = format!("{dropped} blocks of each epoch do not fill a batch and are dropped");
             observer.event(Event::Notice(&notice));
         }
-        let step_config = self.step_config(batches.plan().global_batch_size);
+        let step_config = self.step_config(runtime, batches.plan().global_batch_size);
         let module = step_config.module(&self.model)?;
         let plan = ShardingPlan::new(&module, mesh.shape(), &step_config.plan)?;
         self.check_sharded(&plan, observer)?;
@@ -267,7 +268,7 @@ impl Job {
         Ok(Batches::new(&self.blocks, plan)?)
     }
 
-    fn step_config(&self, global_batch_size: usize) -> StepConfig {
+    fn step_config(&self, runtime: &Runtime, global_batch_size: usize) -> StepConfig {
         let sharding = &self.config.sharding;
         StepConfig {
             global_batch_size,
@@ -283,6 +284,7 @@ impl Job {
                 dim_rule: sharding.dim_rule,
                 min_shard_bytes: sharding.min_shard_bytes,
             },
+            lowering: sharding.lowering.unwrap_or_else(|| Lowering::for_platform(runtime.platform())),
         }
     }
 

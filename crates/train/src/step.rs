@@ -4,7 +4,7 @@ use shardwright_graph::{Graph, GraphError, Value};
 use shardwright_hlo::{ArgumentKind, Binary, Comparison, Module, Unary, VerifiedModule, verify};
 use shardwright_mesh::Mesh;
 use shardwright_model::{ModelConfig, ParameterInfo, Weights, causal_loss, logits, parameters};
-use shardwright_partition::{PlanOptions, ShardedModule, ShardingPlan, WrapPolicy};
+use shardwright_partition::{Lowering, PlanOptions, ShardedModule, ShardingPlan, Shards, WrapPolicy};
 use shardwright_runtime::{Argument, Executable, Runtime, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
@@ -30,6 +30,8 @@ pub struct StepConfig {
     pub remat: bool,
     /// Where parameters lie.
     pub plan: PlanOptions,
+    /// How that is written into the program.
+    pub lowering: Lowering,
 }
 
 /// A compiled train step.
@@ -53,25 +55,52 @@ impl StepConfig {
     /// # Errors
     /// When the sizes in the model's configuration do not make a program.
     pub fn module(&self, model: &ModelConfig) -> Result<VerifiedModule, TrainError> {
-        Ok(verify(self.trace(model)?)?)
+        Ok(verify(self.trace(model, None)?)?)
     }
 
-    fn trace(&self, model: &ModelConfig) -> Result<Module, GraphError> {
+    /// The program that compilers are given for [`StepConfig::module`] and a plan of it.
+    ///
+    /// # Errors
+    /// When the plan is of another program, or one that the lowering cannot write.
+    pub fn lower(
+        &self,
+        model: &ModelConfig,
+        module: VerifiedModule,
+        plan: &ShardingPlan,
+    ) -> Result<ShardedModule, TrainError> {
+        match self.lowering {
+            Lowering::Annotate => Ok(ShardedModule::from_plan(module, plan, &self.wrap)?),
+            Lowering::Explicit => {
+                let body = self.trace(model, Some(&Shards::new(plan)?))?;
+                Ok(ShardedModule::explicit(&module, plan, body)?)
+            }
+        }
+    }
+
+    /// Writes the step: over global arrays, or over the shards that one device has of them.
+    fn trace(&self, model: &ModelConfig, shards: Option<&Shards<'_>>) -> Result<Module, GraphError> {
         let g = Graph::new("train_step");
         let infos = parameters(model);
-        let slots = self.slots(&g, &infos)?;
+        let slots = self.slots(&g, &infos, shards)?;
         let batch = TensorType::new(DType::S32, [self.global_batch_size, self.block_size])?;
-        let [ids, labels, factors] = INPUTS;
-        let input_ids = g.argument(ids, batch.clone(), ArgumentKind::Batch);
-        let labels = g.argument(labels, batch, ArgumentKind::Batch);
-        let factors =
-            g.argument(factors, TensorType::new(DType::F32, [adamw::FACTORS])?, ArgumentKind::Other);
+        let numbers = TensorType::new(DType::F32, [adamw::FACTORS])?;
+        let types = [
+            (batch.clone(), ArgumentKind::Batch),
+            (batch, ArgumentKind::Batch),
+            (numbers, ArgumentKind::Other),
+        ];
+        let argument = |index: usize| {
+            let (ty, kind) = types[index].clone();
+            let ty = shards.map_or(ty, |shards| shards.ty(3 * infos.len() + index));
+            g.argument(INPUTS[index], ty, kind)
+        };
+        let [input_ids, labels, factors] = [0, 1, 2].map(argument);
 
-        let loss = self.loss(&g, model, &slots, input_ids, labels)?;
+        let loss = self.loss(&g, model, &slots, [input_ids, labels], shards)?;
         let wrt: Vec<Value> = slots.iter().map(|s| s.parameter).collect();
         let remat = |unit: &shardwright_hlo::Unit| self.remat && self.wrap.wraps(&unit.path);
         let gradients = g.gradients(loss, &wrt, &remat)?;
-        let norm = global_norm(&g, &gradients)?;
+        let norm = global_norm(&g, &gradients, shards)?;
         let gradients = match self.max_grad_norm {
             Some(max_norm) => clip(&g, &gradients, norm, max_norm)?,
             None => gradients,
@@ -96,7 +125,12 @@ impl StepConfig {
         Ok(g.finish())
     }
 
-    fn slots(&self, g: &Graph, infos: &[ParameterInfo]) -> Result<Vec<Slot>, GraphError> {
+    fn slots(
+        &self,
+        g: &Graph,
+        infos: &[ParameterInfo],
+        shards: Option<&Shards<'_>>,
+    ) -> Result<Vec<Slot>, GraphError> {
         let mut parts: Vec<Vec<Value>> = Vec::with_capacity(3);
         for part in 0..3 {
             let argument = |(index, info): (usize, &ParameterInfo)| {
@@ -104,8 +138,15 @@ impl StepConfig {
                     0 => ArgumentKind::Parameter,
                     _ => ArgumentKind::State { parameter: index },
                 };
-                let ty = TensorType::new(DType::F32, info.shape.clone())?;
-                Ok(g.argument(state_name(part, &info.name), ty, kind))
+                let ty = match shards {
+                    Some(shards) => shards.ty(part * infos.len() + index),
+                    None => TensorType::new(DType::F32, info.shape.clone())?,
+                };
+                let value = g.argument(state_name(part, &info.name), ty, kind);
+                if let (0, Some(shards)) = (part, shards) {
+                    g.stored_as(value, shards.gathers(index));
+                }
+                Ok(value)
             };
             parts.push(infos.iter().enumerate().map(argument).collect::<Result<_, GraphError>>()?);
         }
@@ -118,8 +159,8 @@ impl StepConfig {
         g: &Graph,
         model: &ModelConfig,
         slots: &[Slot],
-        input_ids: Value,
-        labels: Value,
+        [input_ids, labels]: [Value; 2],
+        shards: Option<&Shards<'_>>,
     ) -> Result<Value, GraphError> {
         let mut used = Vec::with_capacity(slots.len());
         for slot in slots {
@@ -134,7 +175,11 @@ impl StepConfig {
             LossDenominator::Labels => loss.labels,
             LossDenominator::Targets => loss.targets,
         };
-        g.div(loss.sum, denominator)
+        let over_batch = |part| match shards.and_then(Shards::batch) {
+            Some(devices) => g.all_reduce(part, devices),
+            None => Ok(part),
+        };
+        g.div(over_batch(loss.sum)?, g.convert(over_batch(denominator)?, DType::F32)?)
     }
 }
 
@@ -147,14 +192,25 @@ fn state_name(part: usize, parameter: &str) -> String {
     }
 }
 
-/// The L2 norm over all gradients.
-fn global_norm(g: &Graph, gradients: &[Value]) -> Result<Value, GraphError> {
-    let mut total = g.full(DType::F32, &[], 0.0)?;
-    for &gradient in gradients {
+/// The L2 norm over all gradients. What devices hold in parts is summed over them, what all hold is counted once.
+fn global_norm(g: &Graph, gradients: &[Value], shards: Option<&Shards<'_>>) -> Result<Value, GraphError> {
+    let mut totals = vec![(None, g.full(DType::F32, &[], 0.0)?)];
+    for (parameter, &gradient) in gradients.iter().enumerate() {
         let all: Vec<usize> = (0..g.dims(gradient).len()).collect();
-        total = g.add(total, g.sum(g.mul(gradient, gradient)?, &all)?)?;
+        let square = g.sum(g.mul(gradient, gradient)?, &all)?;
+        let devices = shards.and_then(|shards| shards.split(parameter));
+        match totals.iter_mut().find(|(known, _)| *known == devices) {
+            Some((_, total)) => *total = g.add(*total, square)?,
+            None => totals.push((devices, square)),
+        }
     }
-    g.unary(Unary::Sqrt, total)
+    let mut sum = totals[0].1;
+    for (devices, total) in totals {
+        if let Some(devices) = devices {
+            sum = g.add(sum, g.all_reduce(total, devices)?)?;
+        }
+    }
+    g.unary(Unary::Sqrt, sum)
 }
 
 /// Scales gradients by `min(1, max_norm / (norm + 10⁻⁶))`, as `torch.nn.utils.clip_grad_norm_` does.
@@ -193,7 +249,7 @@ impl TrainStep {
         module: VerifiedModule,
         plan: ShardingPlan,
     ) -> Result<TrainStep, TrainError> {
-        let sharded = ShardedModule::from_plan(module, &plan, &config.wrap)?;
+        let sharded = config.lower(model, module, &plan)?;
         let executable = runtime.compile(&sharded, mesh)?;
         Ok(TrainStep { executable, plan, parameters: parameters(model), optimizer: config.optimizer })
     }
