@@ -666,6 +666,7 @@ fn gather() {
         start_index_map: vec![0],
         index_vector: 1,
         slice_sizes: vec![1, 8],
+        ..GatherDims::default()
     };
     let expected = tabulate(&[8, 8], |i| at(&table, &[row(at_rows[i[0]]), i[1]]) as f32);
     check(&[&table, &ids(&[8], &at_rows)], Match::Exactly, &[(Op::Gather(rows), expected)]);
@@ -682,6 +683,7 @@ fn gather() {
         start_index_map: vec![1, 0],
         index_vector: 1,
         slice_sizes: vec![2, 3],
+        ..GatherDims::default()
     };
     let places = [[0, 0], [5, 10], [2, 3], [9, 11]];
     let expected = tabulate(&[2, 4, 3], |i| {
@@ -697,8 +699,13 @@ fn scatter() {
     let (table, updates) = (floats(&[12, 8], 1), map(&floats(&[8, 8], 500), |v| (v * 8.0).round()));
     let table = map(&table, |v| (v * 8.0).round());
     let at_rows = [3, 0, 11, 3, 12, -1, 3, 5];
-    let rows =
-        ScatterDims { update_window: vec![1], inserted_window: vec![0], index_map: vec![0], index_vector: 1 };
+    let rows = ScatterDims {
+        update_window: vec![1],
+        inserted_window: vec![0],
+        index_map: vec![0],
+        index_vector: 1,
+        ..ScatterDims::default()
+    };
     let joined = |f: fn(f64, f64) -> f64| {
         tabulate(&[12, 8], |i| {
             let hits = (0..8).filter(|&u| at_rows[u] == i[0] as i32);
@@ -719,6 +726,7 @@ fn scatter() {
         inserted_window: vec![],
         index_map: vec![1, 0],
         index_vector: 1,
+        ..ScatterDims::default()
     };
     let places = [[0, 0], [5, 10], [1, 1], [0, 0]];
     let updates = map(&floats(&[2, 4, 3], 77), |v| (v * 8.0).round());

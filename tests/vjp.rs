@@ -436,6 +436,7 @@ fn gather() {
             start_index_map: vec![1, 0],
             index_vector: 0,
             slice_sizes: vec![2, 3],
+            ..GatherDims::default()
         };
         // Columns first; the blocks overlap.
         g.op(Op::Gather(dims), &[x[0], g.constant(ids(&[2, 3], &[0, 3, 2, /**/ 1, 0, 1]))?])
@@ -450,6 +451,7 @@ fn scatter() {
             inserted_window: vec![0],
             index_map: vec![0],
             index_vector: 1,
+            ..ScatterDims::default()
         };
         let at = g.constant(ids(&[5], &[2, 0, 2, 5, 2]))?;
         g.op(Op::Scatter { kind: Reduction::Add, dims }, &[x[0], at, g.mul(x[1], x[1])?])
@@ -460,6 +462,7 @@ fn scatter() {
             inserted_window: vec![],
             index_map: vec![1, 0],
             index_vector: 1,
+            ..ScatterDims::default()
         };
         let at = g.constant(ids(&[4, 2], &[0, 1, /**/ 3, 0, /**/ 2, 1, /**/ 0, 1]))?;
         g.op(Op::Scatter { kind: Reduction::Add, dims }, &[x[0], at, x[1]])

@@ -338,6 +338,7 @@ impl Graph {
             start_index_map: vec![0],
             index_vector: rank,
             slice_sizes: vec![1, row],
+            ..GatherDims::default()
         };
         self.op(Op::Gather(dims), &[table, ids])
     }

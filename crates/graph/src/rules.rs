@@ -30,15 +30,19 @@ pub(crate) fn vjp(
     let y = results[0];
     let one = |cotangent: Result<ValueId>| Ok(vec![Some(cotangent?)]);
     match op {
-        Op::Constant(_) | Op::Iota { .. } | Op::Compare(_) | Op::OptimizationBarrier => {
-            Ok(vec![None; x.len()])
-        }
+        Op::Constant(_)
+        | Op::Splat { .. }
+        | Op::Iota { .. }
+        | Op::Compare(_)
+        | Op::BitcastConvert(_)
+        | Op::OptimizationBarrier => Ok(vec![None; x.len()]),
         Op::Unary(op) => unary(g, *op, x[0], y, ct),
         Op::Binary(op) => binary(g, *op, [x[0], x[1]], y, ct, wanted),
         Op::Select => {
             let zero = g.full_like(ct, 0.0)?;
             Ok(vec![None, Some(g.select(x[0], ct, zero)?), Some(g.select(x[0], zero, ct)?)])
         }
+        Op::Clamp => clamp(g, [x[0], x[1], x[2]], ct, wanted),
         Op::Convert(_) => one(g.convert(ct, g.dtype(x[0]))),
         Op::BroadcastInDim { shape, dims } => one(broadcast_in_dim(g, x[0], shape, dims, ct)),
         Op::Reshape(_) => one(g.reshape(ct, &g.dims(x[0]))),
@@ -47,10 +51,19 @@ pub(crate) fn vjp(
             one(g.transpose(ct, &inverse))
         }
         Op::Slice(bounds) => one(slice(g, x[0], bounds, ct)),
+        Op::DynamicSlice { .. } => {
+            let block = g.op(Op::DynamicUpdateSlice, &[&[g.full_like(x[0], 0.0)?, ct], &x[1..]].concat())?;
+            Ok([vec![Some(block)], vec![None; x.len() - 1]].concat())
+        }
+        Op::DynamicUpdateSlice => dynamic_update_slice(g, x, ct),
+        Op::Reverse(dims) => one(g.op(Op::Reverse(dims.clone()), &[ct])),
         Op::Pad { low, high, interior } => pad(g, x[0], [low, high, interior], ct),
         Op::Concatenate { dim } => concatenate(g, x, *dim, ct),
         Op::DotGeneral(dims) => dot_general(g, [x[0], x[1]], dims, ct, wanted),
-        Op::Reduce { kind, dims } => one(reduce(g, *kind, dims, x[0], y, ct)),
+        Op::Reduce { kind: Reduction::Add, dims } => one(spread(g, x[0], dims, ct)),
+        Op::Reduce { kind: Reduction::Maximum | Reduction::Minimum, dims } => {
+            one(extremum(g, dims, x[0], y, ct))
+        }
         Op::Gather(dims) => Ok(vec![Some(gather(g, [x[0], x[1]], dims, ct)?), None]),
         Op::Scatter { kind: Reduction::Add, dims } => {
             Ok(vec![Some(ct), None, Some(scatter_updates(g, [x[0], x[1], x[2]], dims, ct)?)])
@@ -61,16 +74,24 @@ pub(crate) fn vjp(
         Op::ReduceScatter { kind: Reduction::Add, dim, axes } => one(g.all_gather(ct, *dim, axes.clone())),
         Op::AllReduce { kind: Reduction::Add, axes } => one(g.vary(ct, axes.clone())),
         Op::Vary(axes) => one(g.all_reduce(ct, axes.clone())),
-        Op::Scatter { kind: Reduction::Maximum, .. }
-        | Op::ReduceScatter { kind: Reduction::Maximum, .. }
-        | Op::AllReduce { kind: Reduction::Maximum, .. }
+        Op::Reduce { .. }
+        | Op::Scatter { .. }
+        | Op::ReduceScatter { .. }
+        | Op::AllReduce { .. }
+        | Op::Call(_)
+        | Op::While
+        | Op::If
+        | Op::Case
         | Op::ManualComputation(_)
         | Op::Other(_) => {
             let module = g.module.borrow();
             let unit = location.unit.map(|id| module.unit(id).path.clone()).unwrap_or_default();
             let op = match op {
-                Op::ManualComputation(_) | Op::Other(_) => op.name().to_owned(),
-                op => format!("{} with maximum", op.name()),
+                Op::Reduce { kind, .. }
+                | Op::Scatter { kind, .. }
+                | Op::ReduceScatter { kind, .. }
+                | Op::AllReduce { kind, .. } => format!("{} with {}", op.name(), kind.op().name()),
+                op => op.name().to_owned(),
             };
             Err(GraphError::NotDifferentiable { unit, op })
         }
@@ -80,13 +101,19 @@ pub(crate) fn vjp(
 fn unary(g: &Graph, op: Unary, x: ValueId, y: ValueId, ct: ValueId) -> Result<Cotangents> {
     let slope = match op {
         Unary::Exponential => y,
+        Unary::ExponentialMinusOne => g.offset(y, 1.0)?,
+        // y′ = 1 / 3y²
+        Unary::Cbrt => return Ok(vec![Some(g.div(ct, g.scale(g.mul(y, y)?, 3.0)?)?)]),
         Unary::Log => return Ok(vec![Some(g.div(ct, x)?)]),
+        Unary::LogPlusOne => return Ok(vec![Some(g.div(ct, g.offset(x, 1.0)?)?)]),
         // y′ = y (1 − y)
         Unary::Logistic => g.mul(y, g.sub(g.full_like(y, 1.0)?, y)?)?,
         Unary::Negate => return Ok(vec![Some(g.neg(ct)?)]),
         // y′ = −y³ / 2
         Unary::Rsqrt => g.scale(g.mul(y, g.mul(y, y)?)?, -0.5)?,
         Unary::Sqrt => g.div(g.full_like(y, 0.5)?, y)?,
+        // y′ = 1 + y²
+        Unary::Tan => g.offset(g.mul(y, y)?, 1.0)?,
         // y′ = 1 − y²
         Unary::Tanh => g.sub(g.full_like(y, 1.0)?, g.mul(y, y)?)?,
         Unary::Sine => g.unary(Unary::Cosine, x)?,
@@ -96,7 +123,16 @@ fn unary(g: &Graph, op: Unary, x: ValueId, y: ValueId, ct: ValueId) -> Result<Co
             let negative = g.compare(Comparison::Less, x, zero)?;
             return Ok(vec![Some(g.select(negative, g.neg(ct)?, ct)?)]);
         }
-        Unary::Not => return Ok(vec![None]),
+        // Constant between their steps, or of what has no gradient.
+        Unary::Ceil
+        | Unary::CountLeadingZeros
+        | Unary::Floor
+        | Unary::IsFinite
+        | Unary::Not
+        | Unary::Popcnt
+        | Unary::RoundNearestAfz
+        | Unary::RoundNearestEven
+        | Unary::Sign => return Ok(vec![None]),
     };
     Ok(vec![Some(g.mul(ct, slope)?)])
 }
@@ -131,9 +167,19 @@ fn binary(
         Binary::Minimum => {
             both(&|| share(g, Comparison::Less, a, b, ct), &|| share(g, Comparison::Less, b, a, ct))
         }
-        Binary::And | Binary::Or | Binary::ShiftLeft | Binary::ShiftRightLogical | Binary::Xor => {
-            Ok(vec![None, None])
+        // y = atan(a / b), and ȳ / (a² + b²) is what both have in common.
+        Binary::Atan2 => {
+            let part = g.div(ct, g.add(g.mul(a, a)?, g.mul(b, b)?)?)?;
+            both(&|| g.mul(part, b), &|| g.neg(g.mul(part, a)?))
         }
+        // y = a − b q, where q = (a − y) / b is whole.
+        Binary::Remainder => both(&|| Ok(ct), &|| g.neg(g.mul(ct, g.div(g.sub(a, y)?, b)?)?)),
+        Binary::And
+        | Binary::Or
+        | Binary::ShiftLeft
+        | Binary::ShiftRightArithmetic
+        | Binary::ShiftRightLogical
+        | Binary::Xor => Ok(vec![None, None]),
     }
 }
 
@@ -142,6 +188,38 @@ fn share(g: &Graph, wins: Comparison, mine: ValueId, other: ValueId, ct: ValueId
     let (zero, half) = (g.full_like(ct, 0.0)?, g.scale(ct, 0.5)?);
     let tied = g.select(g.compare(Comparison::Equal, mine, other)?, half, zero)?;
     g.select(g.compare(wins, mine, other)?, ct, tied)
+}
+
+/// Whoever gave an element gets its cotangent: the operand, where it lies within the bounds, or a bound.
+fn clamp(g: &Graph, [min, x, max]: [ValueId; 3], ct: ValueId, wanted: &[bool]) -> Result<Cotangents> {
+    let zero = g.full_like(ct, 0.0)?;
+    let dims = g.dims(x);
+    let wide =
+        |bound| if g.dims(bound).is_empty() { g.broadcast_in_dim(bound, &dims, &[]) } else { Ok(bound) };
+    let below = g.compare(Comparison::Less, x, wide(min)?)?;
+    let above = g.compare(Comparison::Greater, x, wide(max)?)?;
+    let bound = |index: usize, bound, outside| {
+        if !wanted[index] {
+            return Ok(None);
+        }
+        let cotangent = g.select(outside, ct, zero)?;
+        let is_wide = g.dims(bound).len() == dims.len();
+        if is_wide {
+            Ok(Some(cotangent))
+        } else {
+            g.sum(cotangent, &(0..dims.len()).collect::<Vec<_>>()).map(Some)
+        }
+    };
+    let inside = g.select(below, zero, g.select(above, zero, ct)?)?;
+    Ok(vec![bound(0, min, below)?, Some(inside), bound(2, max, above)?])
+}
+
+/// The block's cotangent is that of the update, the rest that of the operand.
+fn dynamic_update_slice(g: &Graph, x: &[ValueId], ct: ValueId) -> Result<Cotangents> {
+    let (update, starts) = (x[1], &x[2..]);
+    let rest = g.op(Op::DynamicUpdateSlice, &[&[ct, g.full_like(update, 0.0)?], starts].concat())?;
+    let block = g.op(Op::DynamicSlice { sizes: g.dims(update) }, &[&[ct], starts].concat())?;
+    Ok([vec![Some(rest), Some(block)], vec![None; starts.len()]].concat())
 }
 
 /// Sums over the dims that were added or repeated.
@@ -260,27 +338,19 @@ impl Side<'_> {
     }
 }
 
-fn reduce(
-    g: &Graph,
-    kind: Reduction,
-    dims: &[usize],
-    x: ValueId,
-    y: ValueId,
-    ct: ValueId,
-) -> Result<ValueId> {
+/// `v` at every index along the dims of `x` that were reduced.
+fn spread(g: &Graph, x: ValueId, dims: &[usize], v: ValueId) -> Result<ValueId> {
     let shape = g.dims(x);
     let kept: Vec<usize> = (0..shape.len()).filter(|d| !dims.contains(d)).collect();
-    let spread = |v| g.broadcast_in_dim(v, &shape, &kept);
-    match kind {
-        Reduction::Add => spread(ct),
-        // Elements that are the maximum share its cotangent.
-        Reduction::Maximum => {
-            let (zero, one) = (g.full_like(x, 0.0)?, g.full_like(x, 1.0)?);
-            let winners = g.select(g.compare(Comparison::Equal, x, spread(y)?)?, one, zero)?;
-            let each = g.div(ct, g.sum(winners, dims)?)?;
-            g.mul(winners, spread(each)?)
-        }
-    }
+    g.broadcast_in_dim(v, &shape, &kept)
+}
+
+/// Elements that are the maximum, or minimum, share its cotangent.
+fn extremum(g: &Graph, dims: &[usize], x: ValueId, y: ValueId, ct: ValueId) -> Result<ValueId> {
+    let (zero, one) = (g.full_like(x, 0.0)?, g.full_like(x, 1.0)?);
+    let winners = g.select(g.compare(Comparison::Equal, x, spread(g, x, dims, y)?)?, one, zero)?;
+    let each = g.div(ct, g.sum(winners, dims)?)?;
+    g.mul(winners, spread(g, x, dims, each)?)
 }
 
 /// Slices are added back to where they were taken. A start index outside the operand was clamped; its cotangent is lost,
@@ -289,8 +359,12 @@ fn gather(g: &Graph, [x, indices]: [ValueId; 2], dims: &GatherDims, ct: ValueId)
     let scatter = ScatterDims {
         update_window: dims.offset.clone(),
         inserted_window: dims.collapsed.clone(),
+        operand_batch: dims.operand_batch.clone(),
+        indices_batch: dims.indices_batch.clone(),
         index_map: dims.start_index_map.clone(),
         index_vector: dims.index_vector,
+        indices_are_sorted: dims.indices_are_sorted,
+        unique_indices: false,
     };
     let zeros = g.full_like(x, 0.0)?;
     g.op(Op::Scatter { kind: Reduction::Add, dims: scatter }, &[zeros, indices, ct])
@@ -306,13 +380,17 @@ fn scatter_updates(
     let updates = g.dims(updates);
     let mut window = dims.update_window.iter().map(|&d| updates[d]);
     let rank = g.dims(x).len();
-    let size = |d| if dims.inserted_window.contains(&d) { 1 } else { window.next().unwrap_or(1) };
+    let left_out = |d: &usize| dims.inserted_window.contains(d) || dims.operand_batch.contains(d);
+    let size = |d| if left_out(&d) { 1 } else { window.next().unwrap_or(1) };
     let gather = GatherDims {
         offset: dims.update_window.clone(),
         collapsed: dims.inserted_window.clone(),
+        operand_batch: dims.operand_batch.clone(),
+        indices_batch: dims.indices_batch.clone(),
         start_index_map: dims.index_map.clone(),
         index_vector: dims.index_vector,
         slice_sizes: (0..rank).map(size).collect(),
+        indices_are_sorted: dims.indices_are_sorted,
     };
     g.op(Op::Gather(gather), &[ct, indices])
 }

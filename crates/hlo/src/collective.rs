@@ -19,7 +19,7 @@
 //! region may vary along those axes only that split it. [`verify`](crate::verify()) holds all of this.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::{self, Write};
+use std::fmt;
 
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, ReplicaGroups, TextError};
 use shardwright_tensor::{Shape, TensorType};
@@ -184,15 +184,16 @@ impl ManualComputation {
         Ok(())
     }
 
-    /// Writes what stands between the operands and the region.
-    pub(crate) fn write_attributes(&self, out: &mut String) -> fmt::Result {
+    /// What MLIR's generic form has between `<{` and `}>`.
+    pub(crate) fn properties(&self) -> String {
         let list = |shardings: &[NamedSharding]| {
-            let texts: Vec<String> = shardings.iter().map(|s| s.sdy_text().to_string()).collect();
-            texts.join(", ")
+            let texts: Vec<String> = shardings.iter().map(NamedSharding::sdy_text).collect();
+            format!("#sdy.sharding_per_value<[{}]>", texts.join(", "))
         };
         let axes: Vec<String> = self.manual_axes.iter().map(|axis| format!("\"{axis}\"")).collect();
         let (ins, outs) = (list(&self.in_shardings), list(&self.out_shardings));
-        write!(out, " in_shardings=[{ins}] out_shardings=[{outs}] manual_axes={{{}}} (", axes.join(", "))
+        let axes = axes.join(", ");
+        format!("in_shardings = {ins}, manual_axes = #sdy<manual_axes{{{axes}}}>, out_shardings = {outs}")
     }
 
     /// Checks how the values of the region vary; see the module's documentation.

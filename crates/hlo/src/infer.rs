@@ -1,12 +1,17 @@
 //! Result types: one rule per op. The labels in the rules are what [`InferError`] quotes.
 
+use std::fmt;
+
 use shardwright_tensor::{DType, Shape, ShapeError, TensorType};
 use thiserror::Error;
 
-use crate::{DotDims, GatherDims, Module, Op, Region, ScatterDims, SliceBounds, ValueId, ValueType};
+use crate::{
+    DotDims, FunctionId, GatherDims, Module, Op, Reduction, Region, ScatterDims, SliceBounds, ValueId,
+    ValueType,
+};
 
 /// Operands that an op is not defined on.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InferError {
     /// More or fewer operands than the op has.
@@ -49,6 +54,34 @@ pub enum InferError {
         /// Name of the op.
         op: String,
     },
+    /// More or fewer regions than the op has.
+    #[error("{op} has {expected}, got {found}")]
+    RegionCount {
+        /// Name of the op.
+        op: String,
+        /// How many it has.
+        expected: &'static str,
+        /// How many were given.
+        found: usize,
+    },
+    /// What goes into or comes out of a region or function is not what it takes or should give.
+    #[error("{op}: {what} has types {}, and must have {}", List(found), List(expected))]
+    Types {
+        /// Name of the op.
+        op: String,
+        /// Which values.
+        what: String,
+        /// What their types must be.
+        expected: Vec<ValueType>,
+        /// What they are.
+        found: Vec<ValueType>,
+    },
+    /// A function that the module does not have.
+    #[error("call: the module has no {function}")]
+    NoFunction {
+        /// Which one.
+        function: FunctionId,
+    },
     /// A result too large to be addressed.
     #[error("{op}: {source}")]
     Shape {
@@ -66,18 +99,27 @@ pub(crate) fn infer_instruction(
     operands: &[ValueId],
     regions: &[Region],
 ) -> Result<Vec<ValueType>, InferError> {
-    let types = operands.iter().map(|&value| &module.values[value.index()]);
     match op {
-        Op::Other(other) => Ok(other.results.clone()),
-        Op::ManualComputation(manual) => manual.infer(module, operands, regions),
-        _ => {
-            let not_a_tensor =
-                |ty: &ValueType| InferError::NotATensor { op: op.name().to_owned(), found: ty.clone() };
-            let types = types.map(|ty| ty.tensor().ok_or_else(|| not_a_tensor(ty)));
-            let types = types.collect::<Result<Vec<_>, _>>()?;
-            Ok(infer(op, &types)?.into_iter().map(ValueType::Tensor).collect())
+        Op::Other(other) => return Ok(other.results.clone()),
+        Op::ManualComputation(manual) => return manual.infer(module, operands, regions),
+        Op::Call(_) | Op::While | Op::If | Op::Case => {
+            return Control { module, op, operands, regions }.infer();
         }
+        _ if !regions.is_empty() => {
+            return Err(InferError::RegionCount {
+                op: op.name().into(),
+                expected: "no regions",
+                found: regions.len(),
+            });
+        }
+        _ => {}
     }
+    let tensor = |&value: &ValueId| match &module.values[value.index()] {
+        ValueType::Tensor(ty) => Ok(ty),
+        found => Err(InferError::NotATensor { op: op.name().to_owned(), found: found.clone() }),
+    };
+    let types = operands.iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
+    Ok(infer(op, &types)?.into_iter().map(ValueType::Tensor).collect())
 }
 
 /// The types of an op's results, given those of its operands, where these alone give them.
@@ -88,31 +130,138 @@ pub fn infer(op: &Op, operands: &[&TensorType]) -> Result<Vec<TensorType>, Infer
     let rule = Rule { op, operands };
     let ty = match op {
         Op::Constant(value) => rule.operands().map(|[]| value.ty().clone()),
+        Op::Splat { element, shape } => rule.splat(element.ty(), shape),
         Op::Iota { ty, dim } => rule.iota(ty, *dim),
-        Op::Unary(unary) => rule.elementwise::<1>(|dtype| unary.takes(dtype)),
+        Op::Unary(unary) => {
+            rule.elementwise::<1>(|dtype| unary.takes(dtype)).map(|ty| with_dtype(&ty, unary.gives(ty.dtype)))
+        }
         Op::Binary(binary) => rule.elementwise::<2>(|dtype| binary.takes(dtype)),
         Op::Compare(_) => rule.elementwise::<2>(|_| true).map(|ty| with_dtype(&ty, DType::Pred)),
         Op::Select => rule.select(),
+        Op::Clamp => rule.clamp(),
         Op::Convert(dtype) => rule.operands().map(|[x]| with_dtype(x, *dtype)),
+        Op::BitcastConvert(dtype) => rule.bitcast_convert(*dtype),
         Op::BroadcastInDim { shape, dims } => rule.broadcast_in_dim(shape, dims),
         Op::Reshape(shape) => rule.reshape(shape),
         Op::Transpose(permutation) => rule.transpose(permutation),
         Op::Slice(bounds) => rule.slice(bounds),
+        Op::DynamicSlice { sizes } => rule.dynamic_slice(sizes),
+        Op::DynamicUpdateSlice => rule.dynamic_update_slice(),
+        Op::Reverse(dims) => rule.reverse(dims),
         Op::Pad { low, high, interior } => rule.pad(low, high, interior),
         Op::Concatenate { dim } => rule.concatenate(*dim),
         Op::DotGeneral(dims) => rule.dot_general(dims),
-        Op::Reduce { dims, .. } => rule.reduce(dims),
+        Op::Reduce { kind, dims } => rule.reduce(*kind, dims),
         Op::Gather(dims) => rule.gather(dims),
-        Op::Scatter { dims, .. } => rule.scatter(dims),
+        Op::Scatter { kind, dims } => rule.scatter(*kind, dims),
         Op::OptimizationBarrier => return Ok(operands.iter().map(|&ty| ty.clone()).collect()),
         Op::Boundary(_) => rule.operands().map(|[x]| x.clone()),
         Op::AllGather { dim, axes } => rule.all_gather(*dim, axes.size()),
         Op::ReduceScatter { dim, axes, .. } => rule.reduce_scatter(*dim, axes.size()),
         Op::AllReduce { .. } => rule.elementwise::<1>(|dtype| dtype != DType::Pred),
         Op::Vary(_) => rule.operands().map(|[x]| x.clone()),
-        Op::ManualComputation(_) | Op::Other(_) => Err(InferError::NotInferred { op: op.name().to_owned() }),
+        Op::Call(_) | Op::While | Op::If | Op::Case | Op::ManualComputation(_) | Op::Other(_) => {
+            Err(InferError::NotInferred { op: op.name().to_owned() })
+        }
     };
     Ok(vec![ty?])
+}
+
+/// An instruction whose results are those of a function or of its regions.
+struct Control<'a> {
+    module: &'a Module,
+    op: &'a Op,
+    operands: &'a [ValueId],
+    regions: &'a [Region],
+}
+
+impl Control<'_> {
+    fn infer(&self) -> Result<Vec<ValueType>, InferError> {
+        match self.op {
+            Op::Call(function) => self.call(*function),
+            Op::While => self.while_loop(),
+            Op::If => self.branches(DType::Pred, "two regions", |n| n == 2),
+            _ => self.branches(DType::S32, "at least one region", |n| n > 0),
+        }
+    }
+
+    fn call(&self, id: FunctionId) -> Result<Vec<ValueType>, InferError> {
+        let function = self.module.functions.get(id.0 as usize);
+        let function = function.ok_or(InferError::NoFunction { function: id })?;
+        self.regions("no regions", |n| n == 0)?;
+        let takes = self.types(&function.body.arguments);
+        self.require(|| format!("what @{} is given", function.name), takes, self.types(self.operands))?;
+        Ok(self.types(&function.body.results))
+    }
+
+    fn while_loop(&self) -> Result<Vec<ValueType>, InferError> {
+        self.regions("two regions", |n| n == 2)?;
+        let (condition, body) = (&self.regions[0], &self.regions[1]);
+        let carried = self.types(self.operands);
+        let require = |what: &str, expected: &[ValueType], found: &[ValueId]| {
+            self.require(|| what.to_owned(), expected.to_vec(), self.types(found))
+        };
+        require("what the condition takes", &carried, &condition.arguments)?;
+        require("what the condition gives", &[scalar(DType::Pred)], &condition.results)?;
+        require("what the body takes", &carried, &body.arguments)?;
+        require("what the body gives", &carried, &body.results)?;
+        Ok(carried)
+    }
+
+    fn branches(
+        &self,
+        selector: DType,
+        expected: &'static str,
+        count: impl Fn(usize) -> bool,
+    ) -> Result<Vec<ValueType>, InferError> {
+        self.regions(expected, count)?;
+        self.require(|| "its operand".into(), vec![scalar(selector)], self.types(self.operands))?;
+        let gives = self.types(&self.regions[0].results);
+        for (index, region) in self.regions.iter().enumerate() {
+            let what = |verb: &str| format!("what region {index} {verb}");
+            self.require(|| what("takes"), Vec::new(), self.types(&region.arguments))?;
+            self.require(|| what("gives"), gives.clone(), self.types(&region.results))?;
+        }
+        Ok(gives)
+    }
+
+    fn regions(&self, expected: &'static str, count: impl Fn(usize) -> bool) -> Result<(), InferError> {
+        let found = self.regions.len();
+        if count(found) {
+            return Ok(());
+        }
+        Err(InferError::RegionCount { op: self.op.name().to_owned(), expected, found })
+    }
+
+    fn require(
+        &self,
+        what: impl FnOnce() -> String,
+        expected: Vec<ValueType>,
+        found: Vec<ValueType>,
+    ) -> Result<(), InferError> {
+        if expected == found {
+            return Ok(());
+        }
+        Err(InferError::Types { op: self.op.name().to_owned(), what: what(), expected, found })
+    }
+
+    fn types(&self, values: &[ValueId]) -> Vec<ValueType> {
+        values.iter().map(|v| self.module.values[v.index()].clone()).collect()
+    }
+}
+
+fn scalar(dtype: DType) -> ValueType {
+    TensorType::scalar(dtype).into()
+}
+
+/// Types as messages list them.
+pub(crate) struct List<'a>(pub(crate) &'a [ValueType]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let types: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        write!(f, "[{}]", types.join(", "))
+    }
 }
 
 struct Rule<'a> {
@@ -145,6 +294,12 @@ impl<'a> Rule<'a> {
         Ok(TensorType { dtype, shape })
     }
 
+    fn splat(&self, element: &TensorType, shape: &Shape) -> Inferred {
+        let [] = self.operands()?;
+        self.require(element.rank() == 0, "the element is a scalar")?;
+        Ok(TensorType { dtype: element.dtype, shape: shape.clone() })
+    }
+
     fn iota(&self, ty: &TensorType, dim: usize) -> Inferred {
         let [] = self.operands()?;
         self.require(dim < ty.rank(), "the dim is one of the result's")?;
@@ -163,8 +318,30 @@ impl<'a> Rule<'a> {
         let [condition, on_true, on_false] = self.operands()?;
         self.require(condition.dtype == DType::Pred, "the first operand is a pred")?;
         self.require(on_true == on_false, "the second and third operands have one type")?;
-        self.require(condition.shape == on_true.shape, "all operands have one shape")?;
+        let fits = condition.rank() == 0 || condition.shape == on_true.shape;
+        self.require(fits, "the first operand is a scalar or has the shape of the others")?;
         Ok(on_true.clone())
+    }
+
+    fn clamp(&self) -> Inferred {
+        let [min, x, max] = self.operands()?;
+        let bounds = |ty: &TensorType| ty == x || *ty == TensorType::scalar(x.dtype);
+        self.require(bounds(min) && bounds(max), "bounds are scalars or arrays of the operand's type")?;
+        Ok(x.clone())
+    }
+
+    fn bitcast_convert(&self, dtype: DType) -> Inferred {
+        let [x] = self.operands()?;
+        let (from, to) = (x.dtype.size(), dtype.size());
+        let alike = (x.dtype == DType::Pred) == (dtype == DType::Pred);
+        self.require(alike, "truth values have no bits to be seen as another dtype")?;
+        let mut dims = x.dims().to_vec();
+        if from > to {
+            dims.push(from / to);
+        } else if from < to {
+            self.require(dims.pop() == Some(to / from), "the last dim holds the parts of an element")?;
+        }
+        self.ty(dtype, dims)
     }
 
     fn broadcast_in_dim(&self, shape: &Shape, dims: &[usize]) -> Inferred {
@@ -198,6 +375,38 @@ impl<'a> Rule<'a> {
         self.require(inside, "start <= limit <= size in each dim")?;
         self.require(strides.iter().all(|&s| s > 0), "strides are positive")?;
         self.ty(x.dtype, (0..x.rank()).map(|d| (limits[d] - starts[d]).div_ceil(strides[d])).collect())
+    }
+
+    fn dynamic_slice(&self, sizes: &[usize]) -> Inferred {
+        let x = self.indexed(1, "there is an operand, and a start index for each dim")?;
+        self.require(sizes.len() == x.rank(), "there is one size for each dim")?;
+        self.require(sizes.iter().zip(x.dims()).all(|(n, size)| n <= size), "sizes are within the operand")?;
+        self.ty(x.dtype, sizes.to_vec())
+    }
+
+    fn dynamic_update_slice(&self) -> Inferred {
+        let x = self.indexed(2, "there is an operand, an update, and a start index for each dim")?;
+        let update = self.operands[1];
+        self.require(update.dtype == x.dtype && update.rank() == x.rank(), "dtypes and ranks are equal")?;
+        let fits = update.dims().iter().zip(x.dims()).all(|(n, size)| n <= size);
+        self.require(fits, "the update is within the operand")?;
+        Ok(x.clone())
+    }
+
+    /// The first operand of an op that has start indices after `arrays` of them.
+    fn indexed(&self, arrays: usize, counts: &'static str) -> Result<&'a TensorType, InferError> {
+        let rank = self.operands.first().map(|x| x.rank());
+        self.require(rank.map(|rank| rank + arrays) == Some(self.operands.len()), counts)?;
+        let starts = &self.operands[arrays..];
+        let alike = starts.iter().all(|&ty| ty.rank() == 0 && ty.dtype.is_integer() && ty == starts[0]);
+        self.require(alike, "start indices are scalars of one integer dtype")?;
+        Ok(self.operands[0])
+    }
+
+    fn reverse(&self, dims: &[usize]) -> Inferred {
+        let [x] = self.operands()?;
+        self.require(distinct_below(dims, x.rank()), "dims exist and are distinct")?;
+        Ok(x.clone())
     }
 
     fn pad(&self, low: &[i64], high: &[i64], interior: &[i64]) -> Inferred {
@@ -255,11 +464,11 @@ impl<'a> Rule<'a> {
         self.ty(dims.result, batch.chain(left).collect())
     }
 
-    fn reduce(&self, dims: &[usize]) -> Inferred {
+    fn reduce(&self, kind: Reduction, dims: &[usize]) -> Inferred {
         let [x] = self.operands()?;
         let ascending = dims.windows(2).all(|w| w[0] < w[1]);
         self.require(ascending && distinct_below(dims, x.rank()), "dims exist, in ascending order")?;
-        self.require(x.dtype != DType::Pred, "the dtype is a number's")?;
+        self.require(kind.op().takes(x.dtype), "the reduction is defined on the dtype")?;
         self.ty(x.dtype, free_dims(x, dims).collect())
     }
 
@@ -271,10 +480,15 @@ impl<'a> Rule<'a> {
         let inside = dims.slice_sizes.iter().zip(x.dims()).all(|(&slice, &size)| slice <= size);
         self.require(inside, "slice sizes are within the operand")?;
         self.require(distinct_below(&dims.collapsed, x.rank()), "collapsed dims exist and are distinct")?;
-        let single = dims.collapsed.iter().all(|&d| dims.slice_sizes[d] == 1);
-        self.require(single, "slices have size 1 in collapsed dims")?;
+        let left_out = [&dims.collapsed[..], &dims.operand_batch].concat();
+        self.batch_dims(&dims.operand_batch, &dims.indices_batch, indices, dims.index_vector, x)?;
+        self.require(distinct_below(&left_out, x.rank()), "collapsed and batch dims are distinct")?;
+        let indexed = [&dims.start_index_map[..], &dims.operand_batch].concat();
+        self.require(distinct_below(&indexed, x.rank()), "batch dims have no component of an index")?;
+        let single = left_out.iter().all(|&d| dims.slice_sizes[d] <= 1);
+        self.require(single, "slices have size 1 in collapsed and batch dims")?;
         let window: Vec<usize> =
-            (0..x.rank()).filter(|d| !dims.collapsed.contains(d)).map(|d| dims.slice_sizes[d]).collect();
+            (0..x.rank()).filter(|d| !left_out.contains(d)).map(|d| dims.slice_sizes[d]).collect();
         let rank = batch.len() + window.len();
         let placed = dims.offset.len() == window.len()
             && distinct_below(&dims.offset, rank)
@@ -285,19 +499,24 @@ impl<'a> Rule<'a> {
         self.ty(x.dtype, (0..rank).map_while(next).collect())
     }
 
-    fn scatter(&self, dims: &ScatterDims) -> Inferred {
+    fn scatter(&self, kind: Reduction, dims: &ScatterDims) -> Inferred {
         let [x, indices, updates] = self.operands()?;
+        self.require(kind.op().takes(x.dtype), "the reduction is defined on the dtype")?;
         self.require(x.dtype == updates.dtype, "operand and updates have one dtype")?;
         let batch = self.index_batch(indices, dims.index_vector, &dims.index_map, x)?;
-        let inserted = distinct_below(&dims.inserted_window, x.rank());
-        self.require(inserted, "inserted window dims exist and are distinct")?;
+        self.batch_dims(&dims.operand_batch, &dims.indices_batch, indices, dims.index_vector, x)?;
+        let left_out = [&dims.inserted_window[..], &dims.operand_batch].concat();
+        let distinct = distinct_below(&left_out, x.rank());
+        self.require(distinct, "inserted window dims and batch dims exist and are distinct")?;
+        let indexed = [&dims.index_map[..], &dims.operand_batch].concat();
+        self.require(distinct_below(&indexed, x.rank()), "batch dims have no component of an index")?;
         let placed = distinct_below(&dims.update_window, updates.rank())
             && dims.update_window.windows(2).all(|w| w[0] < w[1])
-            && dims.update_window.len() + dims.inserted_window.len() == x.rank();
+            && dims.update_window.len() + left_out.len() == x.rank();
         self.require(placed, "window dims exist, in ascending order, one for each operand dim left")?;
         let scattered: Vec<usize> = free_dims(updates, &dims.update_window).collect();
         self.require(scattered == batch, "the other dims of the updates are those of the indices")?;
-        let sizes = free_dims(x, &dims.inserted_window);
+        let sizes = free_dims(x, &left_out);
         let fits = dims.update_window.iter().zip(sizes).all(|(&d, size)| updates.dims()[d] <= size);
         self.require(fits, "windows are within the operand")?;
         Ok(x.clone())
@@ -319,6 +538,24 @@ impl<'a> Rule<'a> {
         let mut dims = x.dims().to_vec();
         dims[dim] /= n;
         self.ty(x.dtype, dims)
+    }
+
+    /// Batch dims of an operand `x` and of its `indices` exist and correspond.
+    fn batch_dims(
+        &self,
+        operand: &[usize],
+        of_indices: &[usize],
+        indices: &TensorType,
+        index_vector: usize,
+        x: &TensorType,
+    ) -> Result<(), InferError> {
+        let exist = distinct_below(operand, x.rank())
+            && distinct_below(of_indices, indices.rank())
+            && !of_indices.contains(&index_vector);
+        self.require(exist, "batch dims exist and are distinct")?;
+        let sizes = |dims: &[usize], ty: &TensorType| dims.iter().map(|&d| ty.dims()[d]).collect::<Vec<_>>();
+        let alike = sizes(operand, x) == sizes(of_indices, indices);
+        self.require(alike, "batch dims of the operand and the indices have equal sizes")
     }
 
     /// The dims of `indices` that count index vectors, for ops that index `x`.
@@ -409,8 +646,8 @@ mod tests {
         check(Op::Select, &["pred[2]", "f32[2]", "f32[2]"], "[f32[2]]");
         check(
             Op::Select,
-            &["pred[]", "f32[2]", "f32[2]"],
-            "select of [pred[], f32[2], f32[2]]: all operands have one shape",
+            &["pred[3]", "f32[2]", "f32[2]"],
+            "select of [pred[3], f32[2], f32[2]]: the first operand is a scalar or has the shape of the others",
         );
     }
 
@@ -473,13 +710,14 @@ mod tests {
                 start_index_map: vec![0],
                 index_vector: 2,
                 slice_sizes: vec![slice, 16],
+                ..GatherDims::default()
             })
         };
         check(gather(1), &["f32[100,16]", "s32[4,8]"], "[f32[4,8,16]]");
         check(
             gather(2),
             &["f32[100,16]", "s32[4,8]"],
-            "gather of [f32[100,16], s32[4,8]]: slices have size 1 in collapsed dims",
+            "gather of [f32[100,16], s32[4,8]]: slices have size 1 in collapsed and batch dims",
         );
         let scatter = Op::Scatter {
             kind: crate::Reduction::Add,
@@ -488,6 +726,7 @@ mod tests {
                 inserted_window: vec![0],
                 index_map: vec![0],
                 index_vector: 2,
+                ..ScatterDims::default()
             },
         };
         check(scatter.clone(), &["f32[100,16]", "s32[4,8]", "f32[4,8,16]"], "[f32[100,16]]");

@@ -39,13 +39,15 @@ mod op;
 mod op_sharding;
 mod print;
 mod signature;
+mod stated;
+mod text;
 mod verify;
 
 pub use collective::{AxisGroup, ManualComputation};
 pub use infer::{InferError, infer};
 pub use module::{
-    Argument, ArgumentKind, Function, Instruction, Location, Module, Output, Phase, Region, SourceId, Unit,
-    UnitId, ValueId, ValueType,
+    Argument, ArgumentKind, Function, FunctionId, Instruction, Location, Module, Output, Phase, Region,
+    SourceId, Unit, UnitId, ValueId, ValueType,
 };
 pub use op::{
     Binary, Comparison, DotDims, GatherDims, Op, OtherOp, Precision, Reduction, Role, ScatterDims,
@@ -54,4 +56,6 @@ pub use op::{
 pub use op_sharding::{OpShardingError, read_op_sharding};
 pub use print::{Shardings, print};
 pub use signature::{ArgumentInfo, OutputInfo, Signature, StatedSharding};
+pub use stated::{Parsed, Stated};
+pub use text::{ParseError, ParseProblem, Position, ProgramProblem, parse};
 pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};

@@ -32,6 +32,10 @@ pub struct Module {
     /// Where the instructions of a program from elsewhere come from, in MLIR's spelling: what follows `loc`, with its
     /// parentheses.
     pub sources: Vec<String>,
+    /// What else a program from elsewhere says of itself as a whole: attributes in MLIR's spelling.
+    pub attributes: String,
+    /// The same of its main function.
+    pub main_attributes: String,
 }
 
 /// What a value is.
@@ -61,6 +65,8 @@ pub struct Function {
     pub name: String,
     /// What it takes, computes and gives.
     pub body: Region,
+    /// What else a program from elsewhere says of it: attributes in MLIR's spelling.
+    pub attributes: String,
 }
 
 /// A value of a module: the index of its type in [`Module::values`].
@@ -70,6 +76,10 @@ pub struct ValueId(pub u32);
 /// A unit of a module: its index in [`Module::units`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnitId(pub u32);
+
+/// A function of a module: its index in [`Module::functions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u32);
 
 /// One step of a program.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,6 +145,11 @@ pub struct Argument {
     pub value: ValueId,
     /// What is passed here.
     pub kind: ArgumentKind,
+    /// Whether the caller gives its memory up, without saying which output takes it over: the compiler finds one. Not
+    /// set for the [donor](Output::donor) of an output.
+    pub donated: bool,
+    /// What else a program from elsewhere says of it: attributes in MLIR's spelling.
+    pub attributes: String,
 }
 
 /// What an argument of a program is to the training or inference that calls it.
@@ -163,6 +178,8 @@ pub struct Output {
     pub value: ValueId,
     /// The argument whose memory it takes over, which the caller gives up.
     pub donor: Option<usize>,
+    /// What else a program from elsewhere says of it: attributes in MLIR's spelling.
+    pub attributes: String,
 }
 
 impl Module {
@@ -177,6 +194,8 @@ impl Module {
             units: Vec::new(),
             functions: Vec::new(),
             sources: Vec::new(),
+            attributes: String::new(),
+            main_attributes: String::new(),
         }
     }
 
@@ -193,7 +212,8 @@ impl Module {
         kind: ArgumentKind,
     ) -> ValueId {
         let value = self.new_value(ValueType::Tensor(ty));
-        self.arguments.push(Argument { name: name.into(), value, kind });
+        let name = name.into();
+        self.arguments.push(Argument { name, value, kind, donated: false, attributes: String::new() });
         value
     }
 
@@ -235,12 +255,16 @@ impl Module {
 
     /// Adds an output that gets memory of its own.
     pub fn add_output(&mut self, name: impl Into<String>, value: ValueId) {
-        self.outputs.push(Output { name: name.into(), value, donor: None });
+        self.push_output(name.into(), value, None);
     }
 
     /// Adds an output that takes over the memory of an argument.
     pub fn add_donated_output(&mut self, name: impl Into<String>, value: ValueId, donor: usize) {
-        self.outputs.push(Output { name: name.into(), value, donor: Some(donor) });
+        self.push_output(name.into(), value, Some(donor));
+    }
+
+    fn push_output(&mut self, name: String, value: ValueId, donor: Option<usize>) {
+        self.outputs.push(Output { name, value, donor, attributes: String::new() });
     }
 
     /// The type of an array. Arguments and outputs of a verified module are arrays, and so is everything in programs
@@ -303,6 +327,12 @@ impl fmt::Display for ValueId {
 impl fmt::Debug for ValueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for FunctionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "function {}", self.0)
     }
 }
 

@@ -3,13 +3,20 @@
 
 use shardwright_tensor::{DType, HostArray, Shape, TensorType};
 
-use crate::{AxisGroup, ManualComputation, ValueType};
+use crate::{AxisGroup, FunctionId, ManualComputation, ValueType};
 
 /// What an instruction computes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// `constant`: a value known when the program is written.
     Constant(HostArray),
+    /// `constant` of one element at every index, which takes no memory but its own. Texts may name large ones.
+    Splat {
+        /// The element: a scalar.
+        element: HostArray,
+        /// Shape of the result.
+        shape: Shape,
+    },
     /// `iota`: the index along `dim`, at every element of an array of type `ty`.
     Iota {
         /// Type of the result.
@@ -23,10 +30,15 @@ pub enum Op {
     Binary(Binary),
     /// `compare`: elementwise, of two operands of one type, to `pred`.
     Compare(Comparison),
-    /// `select`: operand 1 where operand 0 is true, else operand 2.
+    /// `select`: operand 1 where operand 0 is true, else operand 2. Operand 0 may be a scalar.
     Select,
+    /// `clamp`: operand 1, but at least operand 0 and at most operand 2, each of which may be a scalar.
+    Clamp,
     /// `convert`: the same values in another dtype.
     Convert(DType),
+    /// `bitcast_convert`: the same bits in another dtype. Where the widths differ, the last dim holds the parts of an
+    /// element, and comes or goes.
+    BitcastConvert(DType),
     /// `broadcast_in_dim`: operand dim `i` becomes result dim `dims[i]`; size 1 and new dims are repeated.
     BroadcastInDim {
         /// Shape of the result.
@@ -40,6 +52,17 @@ pub enum Op {
     Transpose(Vec<usize>),
     /// `slice`: a strided block.
     Slice(SliceBounds),
+    /// `dynamic_slice`: a block of operand 0, whose first index is in the other operands, one scalar per dim. It is
+    /// moved to lie within the operand.
+    DynamicSlice {
+        /// Size of the block in each dim.
+        sizes: Vec<usize>,
+    },
+    /// `dynamic_update_slice`: operand 0 with operand 1 in place of a block, whose first index is in the other
+    /// operands, one scalar per dim. It is moved to lie within the operand.
+    DynamicUpdateSlice,
+    /// `reverse`: the order of the elements turned round in these dims.
+    Reverse(Vec<usize>),
     /// `pad`: operand 0 surrounded by the scalar operand 1. A negative amount cuts off.
     Pad {
         /// Elements put before each dim.
@@ -104,6 +127,16 @@ pub enum Op {
     Vary(AxisGroup),
     /// `sdy.manual_computation`: its one region is the program of one device.
     ManualComputation(Box<ManualComputation>),
+    /// `call`: what a function of the module gives, given the operands.
+    Call(FunctionId),
+    /// `while`: the operands, put through the second region for as long as the first one says so. Both regions take
+    /// what the operands are; the first gives a scalar pred, the second what it takes.
+    While,
+    /// `if`: what the first region gives if the operand, a scalar pred, is true, else what the second gives. Regions
+    /// take nothing; they use the values around them.
+    If,
+    /// `case`: what the region gives whose index the operand is, a scalar `s32`; the last one, if there is no such.
+    Case,
     /// An op of a program from elsewhere that there are no rules for here. It is kept as it was written.
     Other(Box<OtherOp>),
 }
@@ -115,7 +148,8 @@ pub struct OtherOp {
     pub name: String,
     /// Its properties: what stands between `<{` and `}>`.
     pub properties: String,
-    /// Its other attributes: what stands between the `{` and `}` before its type.
+    /// Its other attributes: what stands between the `{` and `}` before its type. Shardings are not among them: they
+    /// lie beside the module.
     pub attributes: String,
     /// What it gives.
     pub results: Vec<ValueType>,
@@ -126,15 +160,27 @@ pub struct OtherOp {
 #[expect(missing_docs, reason = "the names are StableHLO's op names")]
 pub enum Unary {
     Abs,
+    Cbrt,
+    Ceil,
     Cosine,
+    CountLeadingZeros,
     Exponential,
+    ExponentialMinusOne,
+    Floor,
+    IsFinite,
     Log,
+    LogPlusOne,
     Logistic,
     Negate,
     Not,
+    Popcnt,
+    RoundNearestAfz,
+    RoundNearestEven,
     Rsqrt,
+    Sign,
     Sine,
     Sqrt,
+    Tan,
     Tanh,
 }
 
@@ -144,19 +190,23 @@ pub enum Unary {
 pub enum Binary {
     Add,
     And,
+    Atan2,
     Divide,
     Maximum,
     Minimum,
     Multiply,
     Or,
     Power,
+    Remainder,
     ShiftLeft,
+    ShiftRightArithmetic,
     ShiftRightLogical,
     Subtract,
     Xor,
 }
 
-/// Directions of `compare`. Floats compare as IEEE 754 says: a NaN is unequal to all, itself included.
+/// Directions of `compare`. Integers compare as their dtype says, floats as IEEE 754 does: a NaN is unequal to all,
+/// itself included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are StableHLO's directions, written out")]
 pub enum Comparison {
@@ -175,6 +225,14 @@ pub enum Reduction {
     Add,
     /// Maximum, from the lowest value (−∞ for floats).
     Maximum,
+    /// Minimum, from the highest value (∞ for floats).
+    Minimum,
+    /// Product, from 1.
+    Multiply,
+    /// Conjunction, from all bits set; not of floats.
+    And,
+    /// Disjunction, from no bit set; not of floats.
+    Or,
 }
 
 /// Bounds of a `slice`, one entry per dim.
@@ -218,32 +276,46 @@ pub enum Precision {
     Highest,
 }
 
-/// Dimension numbers of a `gather`, as StableHLO defines them (without batching dims).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Dimension numbers of a `gather`, as StableHLO defines them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatherDims {
     /// Dims of the result that come from within a slice.
     pub offset: Vec<usize>,
     /// Dims of the operand that a slice leaves out; its size there is 1.
     pub collapsed: Vec<usize>,
+    /// Dims of the operand whose index is that in a dim of the indices; a slice leaves them out too.
+    pub operand_batch: Vec<usize>,
+    /// These dims of the indices, in the same order.
+    pub indices_batch: Vec<usize>,
     /// For each component of a start index, the operand dim that it indexes.
     pub start_index_map: Vec<usize>,
     /// The dim of the indices that holds a start index's components; their rank if each is a scalar.
     pub index_vector: usize,
     /// Size of a slice in each operand dim.
     pub slice_sizes: Vec<usize>,
+    /// Whether start indices are promised to be in ascending order.
+    pub indices_are_sorted: bool,
 }
 
-/// Dimension numbers of a `scatter`, as StableHLO defines them (without batching dims).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Dimension numbers of a `scatter`, as StableHLO defines them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScatterDims {
     /// Dims of the updates that lie within a window.
     pub update_window: Vec<usize>,
     /// Dims of the operand that a window leaves out.
     pub inserted_window: Vec<usize>,
+    /// Dims of the operand whose index is that in a dim of the indices; a window leaves them out too.
+    pub operand_batch: Vec<usize>,
+    /// These dims of the indices, in the same order.
+    pub indices_batch: Vec<usize>,
     /// For each component of an index, the operand dim that it indexes.
     pub index_map: Vec<usize>,
     /// The dim of the indices that holds an index's components; their rank if each is a scalar.
     pub index_vector: usize,
+    /// Whether indices are promised to be in ascending order.
+    pub indices_are_sorted: bool,
+    /// Whether no two indices are promised to be equal.
+    pub unique_indices: bool,
 }
 
 /// What stands at a [`Op::Boundary`].
@@ -260,23 +332,30 @@ pub enum Role {
     },
     /// An argument or output, next to the form in which it is stored.
     Stored,
+    /// A place at which a program from elsewhere says where an array lies.
+    Constraint,
 }
 
 impl Op {
     /// StableHLO's name, without the dialect; that of another op with its dialect.
     pub fn name(&self) -> &str {
         match self {
-            Op::Constant(_) => "constant",
+            Op::Constant(_) | Op::Splat { .. } => "constant",
             Op::Iota { .. } => "iota",
             Op::Unary(op) => op.name(),
             Op::Binary(op) => op.name(),
             Op::Compare(_) => "compare",
             Op::Select => "select",
+            Op::Clamp => "clamp",
             Op::Convert(_) => "convert",
+            Op::BitcastConvert(_) => "bitcast_convert",
             Op::BroadcastInDim { .. } => "broadcast_in_dim",
             Op::Reshape(_) => "reshape",
             Op::Transpose(_) => "transpose",
             Op::Slice(_) => "slice",
+            Op::DynamicSlice { .. } => "dynamic_slice",
+            Op::DynamicUpdateSlice => "dynamic_update_slice",
+            Op::Reverse(_) => "reverse",
             Op::Pad { .. } => "pad",
             Op::Concatenate { .. } => "concatenate",
             Op::DotGeneral(_) => "dot_general",
@@ -290,25 +369,68 @@ impl Op {
             Op::AllReduce { .. } => "all_reduce",
             Op::Vary(_) => "vary",
             Op::ManualComputation(_) => "sdy.manual_computation",
+            Op::Call(_) => "call",
+            Op::While => "while",
+            Op::If => "if",
+            Op::Case => "case",
             Op::Other(other) => &other.name,
         }
     }
 }
 
 impl Unary {
+    /// All of them.
+    pub const ALL: [Unary; 23] = [
+        Unary::Abs,
+        Unary::Cbrt,
+        Unary::Ceil,
+        Unary::Cosine,
+        Unary::CountLeadingZeros,
+        Unary::Exponential,
+        Unary::ExponentialMinusOne,
+        Unary::Floor,
+        Unary::IsFinite,
+        Unary::Log,
+        Unary::LogPlusOne,
+        Unary::Logistic,
+        Unary::Negate,
+        Unary::Not,
+        Unary::Popcnt,
+        Unary::RoundNearestAfz,
+        Unary::RoundNearestEven,
+        Unary::Rsqrt,
+        Unary::Sign,
+        Unary::Sine,
+        Unary::Sqrt,
+        Unary::Tan,
+        Unary::Tanh,
+    ];
+
     /// StableHLO's name, without the dialect.
     pub fn name(self) -> &'static str {
         match self {
             Unary::Abs => "abs",
+            Unary::Cbrt => "cbrt",
+            Unary::Ceil => "ceil",
             Unary::Cosine => "cosine",
+            Unary::CountLeadingZeros => "count_leading_zeros",
             Unary::Exponential => "exponential",
+            Unary::ExponentialMinusOne => "exponential_minus_one",
+            Unary::Floor => "floor",
+            Unary::IsFinite => "is_finite",
             Unary::Log => "log",
+            Unary::LogPlusOne => "log_plus_one",
             Unary::Logistic => "logistic",
             Unary::Negate => "negate",
             Unary::Not => "not",
+            Unary::Popcnt => "popcnt",
+            Unary::RoundNearestAfz => "round_nearest_afz",
+            Unary::RoundNearestEven => "round_nearest_even",
             Unary::Rsqrt => "rsqrt",
+            Unary::Sign => "sign",
             Unary::Sine => "sine",
             Unary::Sqrt => "sqrt",
+            Unary::Tan => "tan",
             Unary::Tanh => "tanh",
         }
     }
@@ -317,28 +439,56 @@ impl Unary {
     pub(crate) fn takes(self, dtype: DType) -> bool {
         match self {
             Unary::Not => !dtype.is_float(),
-            Unary::Abs => {
+            Unary::Abs | Unary::Sign => {
                 dtype.is_float() || matches!(dtype, DType::S8 | DType::S16 | DType::S32 | DType::S64)
             }
             Unary::Negate => dtype != DType::Pred,
+            Unary::CountLeadingZeros | Unary::Popcnt => dtype.is_integer(),
             _ => dtype.is_float(),
         }
+    }
+
+    /// The dtype of the result.
+    pub(crate) fn gives(self, dtype: DType) -> DType {
+        if self == Unary::IsFinite { DType::Pred } else { dtype }
     }
 }
 
 impl Binary {
+    /// All of them.
+    pub const ALL: [Binary; 15] = [
+        Binary::Add,
+        Binary::And,
+        Binary::Atan2,
+        Binary::Divide,
+        Binary::Maximum,
+        Binary::Minimum,
+        Binary::Multiply,
+        Binary::Or,
+        Binary::Power,
+        Binary::Remainder,
+        Binary::ShiftLeft,
+        Binary::ShiftRightArithmetic,
+        Binary::ShiftRightLogical,
+        Binary::Subtract,
+        Binary::Xor,
+    ];
+
     /// StableHLO's name, without the dialect.
     pub fn name(self) -> &'static str {
         match self {
             Binary::Add => "add",
             Binary::And => "and",
+            Binary::Atan2 => "atan2",
             Binary::Divide => "divide",
             Binary::Maximum => "maximum",
             Binary::Minimum => "minimum",
             Binary::Multiply => "multiply",
             Binary::Or => "or",
             Binary::Power => "power",
+            Binary::Remainder => "remainder",
             Binary::ShiftLeft => "shift_left",
+            Binary::ShiftRightArithmetic => "shift_right_arithmetic",
             Binary::ShiftRightLogical => "shift_right_logical",
             Binary::Subtract => "subtract",
             Binary::Xor => "xor",
@@ -348,14 +498,29 @@ impl Binary {
     /// Whether the op is defined on elements of `dtype`.
     pub(crate) fn takes(self, dtype: DType) -> bool {
         match self {
+            // Of truth values, these are conjunction and disjunction.
+            Binary::Add | Binary::Maximum | Binary::Minimum | Binary::Multiply => true,
             Binary::And | Binary::Or | Binary::Xor => !dtype.is_float(),
-            Binary::ShiftLeft | Binary::ShiftRightLogical => dtype.is_integer(),
-            _ => dtype != DType::Pred,
+            Binary::ShiftLeft | Binary::ShiftRightArithmetic | Binary::ShiftRightLogical => {
+                dtype.is_integer()
+            }
+            Binary::Atan2 => dtype.is_float(),
+            Binary::Divide | Binary::Power | Binary::Remainder | Binary::Subtract => dtype != DType::Pred,
         }
     }
 }
 
 impl Comparison {
+    /// All of them.
+    pub const ALL: [Comparison; 6] = [
+        Comparison::Equal,
+        Comparison::NotEqual,
+        Comparison::GreaterEqual,
+        Comparison::Greater,
+        Comparison::LessEqual,
+        Comparison::Less,
+    ];
+
     /// StableHLO's spelling: `EQ`, `NE`, `GE`, `GT`, `LE`, `LT`.
     pub fn name(self) -> &'static str {
         match self {
@@ -370,16 +535,51 @@ impl Comparison {
 }
 
 impl Reduction {
+    /// All of them.
+    pub const ALL: [Reduction; 6] = [
+        Reduction::Add,
+        Reduction::Maximum,
+        Reduction::Minimum,
+        Reduction::Multiply,
+        Reduction::And,
+        Reduction::Or,
+    ];
+
     /// The elementwise op that joins two elements.
     pub fn op(self) -> Binary {
         match self {
             Reduction::Add => Binary::Add,
             Reduction::Maximum => Binary::Maximum,
+            Reduction::Minimum => Binary::Minimum,
+            Reduction::Multiply => Binary::Multiply,
+            Reduction::And => Binary::And,
+            Reduction::Or => Binary::Or,
+        }
+    }
+
+    /// What a reduction of elements of `dtype` starts from: joined with it, each element stays as it is. A scalar.
+    pub fn neutral(self, dtype: DType) -> HostArray {
+        let of = |value: f64| HostArray::scalar(value).cast(dtype);
+        let is_pred = dtype == DType::Pred;
+        match self {
+            Reduction::Add | Reduction::Or => of(0.0),
+            Reduction::Maximum if is_pred => of(0.0),
+            Reduction::Maximum => of(f64::NEG_INFINITY),
+            Reduction::Minimum => of(f64::INFINITY),
+            Reduction::Multiply => of(1.0),
+            Reduction::And => {
+                let mut ones = HostArray::zeros(TensorType::scalar(dtype));
+                ones.bytes_mut().fill(if is_pred { 1 } else { 0xFF });
+                ones
+            }
         }
     }
 }
 
 impl Precision {
+    /// All of them.
+    pub const ALL: [Precision; 3] = [Precision::Default, Precision::High, Precision::Highest];
+
     /// StableHLO's spelling.
     pub fn name(self) -> &'static str {
         match self {

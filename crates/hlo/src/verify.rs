@@ -15,7 +15,7 @@ use shardwright_tensor::TensorType;
 use thiserror::Error;
 
 use crate::collective::VaryingProblem;
-use crate::infer::infer_instruction;
+use crate::infer::{List, infer_instruction};
 use crate::{
     Argument, ArgumentKind, InferError, Instruction, Module, Op, Output, Region, Role, Unit, ValueId,
     ValueType,
@@ -188,15 +188,6 @@ impl fmt::Display for VerifyErrors {
 
 impl std::error::Error for VerifyErrors {}
 
-struct List<'a>(&'a [ValueType]);
-
-impl fmt::Display for List<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let types: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        write!(f, "[{}]", types.join(", "))
-    }
-}
-
 struct Verifier<'m> {
     module: &'m Module,
     defined: HashSet<ValueId>,
@@ -206,7 +197,7 @@ struct Verifier<'m> {
 impl Verifier<'_> {
     fn arguments(&mut self) {
         let arguments = &self.module.arguments;
-        for Argument { name, value, kind } in arguments {
+        for Argument { name, value, kind, .. } in arguments {
             self.define(*value, || format!("argument {name}"));
             if let ArgumentKind::State { parameter } = *kind {
                 self.shaped_as_parameter(*value, parameter, || format!("state {name}"));
@@ -280,7 +271,7 @@ impl Verifier<'_> {
     fn outputs(&mut self) {
         let outputs = &self.module.outputs;
         let mut donors = HashSet::new();
-        for Output { name, value, donor } in outputs {
+        for Output { name, value, donor, .. } in outputs {
             if !self.defined.contains(value) {
                 self.problems.push(Problem::Undefined { user: format!("output {name}"), value: *value });
                 continue;

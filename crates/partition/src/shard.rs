@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use shardwright_hlo::{
-    InferError, Module, Op, Role, Shardings, UnitId, ValueId, VerifiedModule, VerifyErrors, print,
+    InferError, Module, Op, Role, Shardings, Stated, UnitId, ValueId, VerifiedModule, VerifyErrors, print,
 };
 use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
 use thiserror::Error;
@@ -123,7 +123,7 @@ impl ShardedModule {
         }
         let values = module.arguments.iter().map(|a| a.value).zip(arguments).collect();
         let outputs = outputs.into_iter().enumerate().collect();
-        let shardings = Shardings { mesh: mesh.clone(), values, outputs };
+        let shardings = Shardings { mesh: mesh.clone(), values, outputs, stated: Stated::default() };
         Ok(ShardedModule { module, shardings })
     }
 
@@ -198,7 +198,7 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
             }
             Role::Activation => continue,
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
-            Role::Stored => continue,
+            Role::Stored | Role::Constraint => continue,
         };
         pinned.insert(value, sharding);
     }

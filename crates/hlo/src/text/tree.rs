@@ -3,6 +3,8 @@
 //! This is syntax alone: names are not looked up, and types and attributes are text. What an operation means is worked
 //! out by whoever lifts the tree into a [`Module`](crate::Module).
 
+use super::shared::Text;
+
 /// A place in a text; both numbers count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Position {
@@ -16,8 +18,8 @@ pub struct Position {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Operation {
     /// Its name, with the dialect: `stablehlo.add`, `func.func`, `sdy.mesh`.
-    pub(crate) name: String,
-    /// What its results are called.
+    pub(crate) name: Text,
+    /// What its results are called; nothing where they have no names, as those that nobody uses may.
     pub(crate) results: Vec<ResultName>,
     /// What it is given.
     pub(crate) operands: Vec<Use>,
@@ -28,11 +30,11 @@ pub(crate) struct Operation {
     /// The operations inside it.
     pub(crate) regions: Vec<TreeRegion>,
     /// One type for each operand, as text.
-    pub(crate) operand_types: Vec<String>,
+    pub(crate) operand_types: Vec<Text>,
     /// One type for each result, as text.
-    pub(crate) result_types: Vec<String>,
+    pub(crate) result_types: Vec<Text>,
     /// What follows `loc`, with its parentheses and with aliases written out.
-    pub(crate) location: Option<String>,
+    pub(crate) location: Option<Text>,
     /// Where it begins.
     pub(crate) at: Position,
 }
@@ -41,7 +43,7 @@ pub(crate) struct Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResultName {
     /// The name, without `%`.
-    pub(crate) name: String,
+    pub(crate) name: Text,
     /// How many results it stands for.
     pub(crate) count: usize,
 }
@@ -50,7 +52,7 @@ pub(crate) struct ResultName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Use {
     /// The name, without `%`.
-    pub(crate) name: String,
+    pub(crate) name: Text,
     /// Which of the results that go by this name.
     pub(crate) index: usize,
     /// Where it stands.
@@ -61,9 +63,9 @@ pub(crate) struct Use {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     /// The name.
-    pub(crate) name: String,
+    pub(crate) name: Text,
     /// The value as text in the generic form, with aliases written out.
-    pub(crate) value: String,
+    pub(crate) value: Text,
     /// Where it stands.
     pub(crate) at: Position,
 }
@@ -81,13 +83,13 @@ pub(crate) struct TreeRegion {
 #[derive(Clone, Debug)]
 pub(crate) struct TreeArgument {
     /// The name, without `%`.
-    pub(crate) name: String,
+    pub(crate) name: Text,
     /// The type as text.
-    pub(crate) ty: String,
+    pub(crate) ty: Text,
     /// Its attributes, for a function's.
     pub(crate) attributes: Vec<Named>,
     /// What follows `loc`, with its parentheses.
-    pub(crate) location: Option<String>,
+    pub(crate) location: Option<Text>,
     /// Where it stands.
     pub(crate) at: Position,
 }

@@ -1,0 +1,63 @@
+//! Values left out, and the others numbered anew.
+
+use std::collections::HashSet;
+
+use crate::{Instruction, Parsed, Region, ValueId};
+
+/// Takes the instructions that define only `dropped` values out of a program, in which nothing uses them.
+pub(super) fn without(parsed: &mut Parsed, dropped: &HashSet<ValueId>) {
+    let mut numbers = Vec::with_capacity(parsed.module.values.len());
+    let mut next = 0;
+    for index in 0..parsed.module.values.len() {
+        numbers.push(ValueId(next));
+        next += u32::from(!dropped.contains(&old(index)));
+    }
+    let map = Renumbering { dropped, numbers };
+    let module = &mut parsed.module;
+    let mut index = 0;
+    module.values.retain(|_| {
+        index += 1;
+        !dropped.contains(&old(index - 1))
+    });
+    module.arguments.iter_mut().for_each(|argument| map.value(&mut argument.value));
+    map.instructions(&mut module.instructions);
+    module.outputs.iter_mut().for_each(|output| map.value(&mut output.value));
+    module.functions.iter_mut().for_each(|function| map.region(&mut function.body));
+    let values = std::mem::take(&mut parsed.stated.values).into_iter();
+    let kept = values.filter(|(value, _)| !dropped.contains(value));
+    parsed.stated.values = kept.map(|(value, sharding)| (map.numbers[value.index()], sharding)).collect();
+}
+
+fn old(index: usize) -> ValueId {
+    ValueId(u32::try_from(index).expect("a program has fewer than 2^32 values"))
+}
+
+struct Renumbering<'a> {
+    dropped: &'a HashSet<ValueId>,
+    numbers: Vec<ValueId>,
+}
+
+impl Renumbering<'_> {
+    fn value(&self, value: &mut ValueId) {
+        *value = self.numbers[value.index()];
+    }
+
+    fn values(&self, values: &mut [ValueId]) {
+        values.iter_mut().for_each(|value| self.value(value));
+    }
+
+    fn region(&self, region: &mut Region) {
+        self.values(&mut region.arguments);
+        self.instructions(&mut region.instructions);
+        self.values(&mut region.results);
+    }
+
+    fn instructions(&self, instructions: &mut Vec<Instruction>) {
+        instructions.retain(|i| i.results.is_empty() || !i.results.iter().all(|v| self.dropped.contains(v)));
+        for instruction in instructions {
+            self.values(&mut instruction.operands);
+            self.values(&mut instruction.results);
+            instruction.regions.iter_mut().for_each(|region| self.region(region));
+        }
+    }
+}

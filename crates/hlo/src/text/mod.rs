@@ -1,0 +1,64 @@
+//! Programs as text: MLIR, as frameworks and this crate's printer write it.
+//!
+//! | step | where |
+//! | --- | --- |
+//! | characters to tokens and bracketed stretches | `scan` |
+//! | aliases and resources written out | `alias` |
+//! | operations, in the generic form or their own, to a `tree` | `parse` |
+//! | each op's own form, as a table | `forms`, read by `pretty`; what only one op has, `own` |
+//! | a tree to a module, with its shardings beside it | `lift` |
+//! | a tree back to text in the generic form | `write` |
+//!
+//! Nesting is limited, so no text makes what walks over a tree run out of stack, and a tree takes memory in proportion
+//! to its text.
+
+mod alias;
+mod error;
+mod forms;
+mod lift;
+mod own;
+mod parse;
+mod pretty;
+mod scan;
+mod shared;
+pub(crate) mod tree;
+pub(crate) mod write;
+
+pub use error::{ParseError, ParseProblem};
+pub use lift::ProgramProblem;
+use parse::read;
+pub use tree::Position;
+
+#[cfg(test)]
+mod tests;
+
+use crate::Parsed;
+
+/// Reads a program in MLIR's text: StableHLO as JAX, torch_xla and [`print`](crate::print()) write it, in the generic
+/// form or the ops' own.
+///
+/// Each op that [`Op`](crate::Op) can say exactly becomes one; any other becomes an [`OtherOp`](crate::OtherOp) and
+/// is kept as it was written. The program is not [verified](crate::verify()).
+///
+/// ```
+/// use shardwright_hlo::{parse, verify};
+///
+/// let program = parse(r#"
+///     func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+///       %sum = stablehlo.add %x, %y : tensor<4xf32>
+///       return %sum : tensor<4xf32>
+///     }
+/// "#)?;
+/// let module = verify(program.module)?;
+/// assert_eq!(module.signature().outputs[0].ty.to_string(), "f32[4]");
+///
+/// let error = parse("func.func @main() { return %x : tensor<4xf32> }").unwrap_err();
+/// assert!(error.to_string().contains("column 28: `%x` is not defined"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Text that is not MLIR, or that is no program, with the place where that shows.
+pub fn parse(text: &str) -> Result<Parsed, ParseError> {
+    lift::lift(text, &read(text)?)
+}
