@@ -31,17 +31,21 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod pattern;
 mod plan;
 mod report;
 mod shard;
 mod storage;
+mod tensor;
 mod wrap;
 
 pub use config::{
     FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, Notice, ShardingRequest, StateDictType, Strategy,
     StrategyError, UnknownKeys, WrapConfig,
 };
+pub use pattern::{ModulePattern, PatternError};
 pub use plan::{DimRule, PlanError, PlanOptions, PlannedArgument, ShardingPlan, data_axes};
 pub use report::{Bytes, CollectiveSummary};
 pub use shard::{ShardError, ShardedModule};
+pub use tensor::{TENSOR_AXIS, TensorPlan, TensorRule, TensorSplit};
 pub use wrap::{ModelModule, WrapError, WrapPolicy};

@@ -191,7 +191,7 @@ impl Job {
         }
         let step_config = self.step_config(batches.plan().global_batch_size);
         let module = step_config.module(&self.model)?;
-        let plan = ShardingPlan::new(&module, mesh.shape(), &step_config.plan)?;
+        let plan = step_config.sharding_plan(&self.model, &module, mesh.shape())?;
         self.check_sharded(&plan, observer)?;
         observer.event(Event::Plan {
             parameters: parameter_count(&self.model),
@@ -282,6 +282,7 @@ impl Job {
                 strategy: sharding.strategy,
                 dim_rule: sharding.dim_rule,
                 min_shard_bytes: sharding.min_shard_bytes,
+                ..PlanOptions::default()
             },
         }
     }

@@ -2,9 +2,14 @@
 
 use shardwright_graph::{Graph, GraphError, Value};
 use shardwright_hlo::{ArgumentKind, Binary, Comparison, Module, Unary, VerifiedModule, verify};
-use shardwright_mesh::Mesh;
-use shardwright_model::{ModelConfig, ParameterInfo, Weights, causal_loss, logits, parameters};
-use shardwright_partition::{PlanOptions, ShardedModule, ShardingPlan, WrapPolicy};
+use shardwright_mesh::{AbstractMesh, Mesh};
+use shardwright_model::{
+    ModelConfig, ParameterInfo, TensorError, TensorStyle, Weights, causal_loss, logits, parameters,
+    tensor_plan,
+};
+use shardwright_partition::{
+    PlanOptions, ShardedModule, ShardingPlan, TENSOR_AXIS, TensorPlan, TensorRule, TensorSplit, WrapPolicy,
+};
 use shardwright_runtime::{Argument, Executable, Runtime, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
@@ -54,6 +59,24 @@ impl StepConfig {
     /// When the sizes in the model's configuration do not make a program.
     pub fn module(&self, model: &ModelConfig) -> Result<VerifiedModule, TrainError> {
         Ok(verify(self.trace(model)?)?)
+    }
+
+    /// Where the arguments of the step's program lie. Over a tensor axis, the model is split by the plan that the
+    /// options give, or else by its own.
+    ///
+    /// # Errors
+    /// When the mesh does not fit the program, or its tensor axis the model.
+    pub fn sharding_plan(
+        &self,
+        model: &ModelConfig,
+        module: &Module,
+        mesh: &AbstractMesh,
+    ) -> Result<ShardingPlan, TrainError> {
+        let mut options = self.plan.clone();
+        if let (None, Some(devices)) = (&options.tensor, mesh.axis_size(TENSOR_AXIS)) {
+            options.tensor = Some(model_tensor_plan(model, devices)?);
+        }
+        Ok(ShardingPlan::new(module, mesh, &options)?)
     }
 
     fn trace(&self, model: &ModelConfig) -> Result<Module, GraphError> {
@@ -138,6 +161,20 @@ impl StepConfig {
     }
 }
 
+/// The model's own plan, as rules.
+fn model_tensor_plan(model: &ModelConfig, devices: usize) -> Result<TensorPlan, TensorError> {
+    let rule = |(modules, style): (&str, TensorStyle)| TensorRule {
+        modules: modules.parse().expect("models name their modules by words"),
+        split: match style {
+            TensorStyle::Colwise => TensorSplit::Colwise,
+            TensorStyle::ColwiseGathered => TensorSplit::ColwiseGathered,
+            TensorStyle::Rowwise => TensorSplit::Rowwise,
+            TensorStyle::Replicated => TensorSplit::Replicated,
+        },
+    };
+    Ok(TensorPlan { rules: tensor_plan(model, devices)?.into_iter().map(rule).collect() })
+}
+
 /// Names as PyTorch's optimizers give them to what they keep.
 fn state_name(part: usize, parameter: &str) -> String {
     match part {
@@ -181,7 +218,7 @@ impl TrainStep {
         config: &StepConfig,
     ) -> Result<TrainStep, TrainError> {
         let module = config.module(model)?;
-        let plan = ShardingPlan::new(&module, mesh.shape(), &config.plan)?;
+        let plan = config.sharding_plan(model, &module, mesh.shape())?;
         TrainStep::compile_planned(runtime, mesh, model, config, module, plan)
     }
 
