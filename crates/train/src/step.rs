@@ -1,6 +1,6 @@
 //! One optimizer step as one program: forward, backward, clipping, update.
 
-use shardwright_graph::{Graph, GraphError, Value};
+use shardwright_graph::{Graph, GraphError, Recompute, Value};
 use shardwright_hlo::{ArgumentKind, Binary, Comparison, Module, Unary, VerifiedModule, verify};
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{
@@ -92,8 +92,7 @@ impl StepConfig {
 
         let loss = self.loss(&g, model, &slots, input_ids, labels)?;
         let wrt: Vec<Value> = slots.iter().map(|s| s.parameter).collect();
-        let remat = |unit: &shardwright_hlo::Unit| self.remat && self.wrap.wraps(&unit.path);
-        let gradients = g.gradients(loss, &wrt, &remat)?;
+        let gradients = g.gradients(loss, &wrt, &|unit| self.recompute(&unit.path))?;
         let norm = global_norm(&g, &gradients)?;
         let gradients = match self.max_grad_norm {
             Some(max_norm) => clip(&g, &gradients, norm, max_norm)?,
@@ -117,6 +116,18 @@ impl StepConfig {
         let both = [g.reshape(loss, &[1])?, g.reshape(norm, &[1])?];
         g.output("metrics", g.concatenate(&both, 0)?);
         Ok(g.finish())
+    }
+
+    /// What of the unit at `path` is computed again in the reverse pass. Parameters that are gathered in a wrapped unit
+    /// are freed after it and gathered again, unless the policy keeps them.
+    fn recompute(&self, path: &str) -> Recompute {
+        let reshards = self.plan.strategy.reshards_after_forward() && !self.wrap.keeps_gathered(path);
+        match (self.wrap.wraps(path), self.remat, reshards) {
+            (false, ..) | (true, false, false) => Recompute::Nothing,
+            (true, false, true) => Recompute::Weights,
+            (true, true, false) => Recompute::Activations,
+            (true, true, true) => Recompute::All,
+        }
     }
 
     fn slots(&self, g: &Graph, infos: &[ParameterInfo]) -> Result<Vec<Slot>, GraphError> {
