@@ -54,7 +54,14 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
     check_empty(&config.output_dir, config.overwrite_output_dir)?;
     let (config_path, model) = read_model_config(&config.model)?;
     let sharding = &config.sharding;
-    let wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &model_modules(&model), &["LlamaDecoderLayer"])?;
+    let modules = model_modules(&model);
+    let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &["LlamaDecoderLayer"])?;
+    if let Some(kept) = &sharding.fsdp.keep_gathered {
+        wrap = wrap.keeping_gathered(kept);
+    }
+    for notice in sharding.fsdp.unmatched(modules.iter().map(|m| m.path.as_str())) {
+        observer.event(Event::Notice(&notice.to_string()));
+    }
     let remat = sharding.fsdp.grad_ckpt || sharding.gradient_checkpointing;
     if remat && wrap.is_empty() {
         observer.event(Event::Notice("no unit is wrapped, so gradient checkpointing has no effect"));
@@ -282,7 +289,8 @@ impl Job {
                 strategy: sharding.strategy,
                 dim_rule: sharding.dim_rule,
                 min_shard_bytes: sharding.min_shard_bytes,
-                ..PlanOptions::default()
+                ignored: sharding.fsdp.ignored.clone(),
+                tensor: sharding.fsdp.tensor.clone(),
             },
         }
     }
