@@ -4,7 +4,7 @@ mod support;
 
 use std::ops::Range;
 
-use shardwright_graph::{Graph, GraphError, Value};
+use shardwright_graph::{Graph, GraphError, Recompute, Value};
 use shardwright_hlo::{
     ArgumentKind, Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, Role, ScatterDims,
     SliceBounds, Unary, Unit, VerifiedModule, verify,
@@ -18,7 +18,7 @@ use support::runtime;
 
 type Result<T, E = GraphError> = std::result::Result<T, E>;
 type Build = dyn Fn(&Graph, &[Value]) -> Result<Value>;
-type Remat = dyn Fn(&Unit) -> bool;
+type Remat = dyn Fn(&Unit) -> Recompute;
 
 /// How arrays are split: the spec for each rank.
 type Split = fn(usize) -> String;
@@ -89,11 +89,11 @@ impl<'a> Case<'a> {
 
     #[track_caller]
     fn check(&self) {
-        let program = self.compile(WHOLE, &|_| false);
+        let program = self.compile(WHOLE, &|_| Recompute::Nothing);
         let gradients = self.call(&program);
         self.compare("differences", &gradients[1..], &self.differences(&program), self.tolerance);
         for &place in self.splits {
-            self.compare(place.0, &self.gradients(place, &|_| false), &gradients, self.spread);
+            self.compare(place.0, &self.gradients(place, &|_| Recompute::Nothing), &gradients, self.spread);
         }
     }
 
@@ -509,10 +509,15 @@ fn detached_values_count_as_constants() {
     let weights = random(0, &[4, 6], &(0.5..1.5)).to_f64();
     let slope = |i: usize| weights[i] * (x[i] * c[i]).exp();
     let expected = [(0..24).map(slope).collect(), vec![0.0; 24]];
-    for remat in [false, true] {
-        let gradients = case.gradients(WHOLE, &move |_| remat);
+    for recompute in [Recompute::Nothing, Recompute::All] {
+        let gradients = case.gradients(WHOLE, &move |_| recompute);
         case.compare("the formula", &gradients[1..], &expected, case.tolerance);
     }
+}
+
+/// What is computed again of the units that are chosen.
+fn when(chosen: bool, recompute: Recompute) -> Recompute {
+    if chosen { recompute } else { Recompute::Nothing }
 }
 
 /// A function in nested units, with values that cross their borders in both directions.
@@ -548,13 +553,19 @@ fn rematerialised_units_have_the_same_gradients() {
         splits: &SPLITS,
     };
     case.check();
-    let kept = case.gradients(WHOLE, &|_| false);
-    let rules: [(&str, &Remat); 5] = [
-        ("all units", &|_| true),
-        ("outer units", &|u| u.class == "Layer"),
-        ("inner units", &|u| u.class != "Layer"),
-        ("one layer and part of the other", &|u| u.path == "0" || u.path == "1.mlp"),
-        ("the part with the sums", &|u| u.class == "Norm"),
+    let kept = case.gradients(WHOLE, &|_| Recompute::Nothing);
+    let rules: [(&str, &Remat); 8] = [
+        ("all units", &|_| Recompute::All),
+        ("outer units", &|u| when(u.class == "Layer", Recompute::All)),
+        ("inner units", &|u| when(u.class != "Layer", Recompute::All)),
+        ("one layer and part of the other", &|u| when(u.path == "0" || u.path == "1.mlp", Recompute::All)),
+        ("the part with the sums", &|u| when(u.class == "Norm", Recompute::All)),
+        ("weights", &|_| Recompute::Weights),
+        ("all but weights", &|_| Recompute::Activations),
+        ("weights of one layer, the rest of the other", &|u| match u.path.as_str() {
+            "0" => Recompute::Activations,
+            _ => Recompute::Weights,
+        }),
     ];
     for (name, remat) in rules {
         for place in [WHOLE].into_iter().chain(SPLITS) {
@@ -562,7 +573,7 @@ fn rematerialised_units_have_the_same_gradients() {
             case.compare(&format!("{name} on {}", place.0), &gradients, &kept, case.spread);
         }
         let length = |remat: &Remat| case.module(remat).instructions.len();
-        assert!(length(remat) > length(&|_| false), "{name}: nothing is computed again");
+        assert!(length(remat) > length(&|_| Recompute::Nothing), "{name}: nothing is computed again");
     }
 }
 
@@ -600,9 +611,15 @@ fn a_whole_model() {
         splits: &SPLITS,
     };
     case.check();
-    let kept = case.gradients(WHOLE, &|_| false);
-    let again = case.gradients(SPLITS[0], &|u| u.class == "LlamaDecoderLayer");
-    case.compare("rematerialised layers", &again, &kept, case.spread);
+    let kept = case.gradients(WHOLE, &|_| Recompute::Nothing);
+    let layers: [(&str, &Remat); 2] = [
+        ("rematerialised layers", &|u| when(u.class == "LlamaDecoderLayer", Recompute::All)),
+        ("layers with their weights again", &|u| when(u.class == "LlamaDecoderLayer", Recompute::Weights)),
+    ];
+    for (name, recompute) in layers {
+        let again = case.gradients(SPLITS[0], recompute);
+        case.compare(name, &again, &kept, case.spread);
+    }
     let ty = TensorType::new(DType::F64, [11, 8]).unwrap();
     assert_eq!(*case.inputs[0].ty(), ty, "the token table comes first");
     assert!(kept[1].iter().any(|v| v.abs() > 0.1), "gradients are not just rounding");

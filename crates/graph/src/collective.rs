@@ -5,7 +5,7 @@
 //! sum over the devices. So where parameters come in through [`Graph::stored_as`], the gradient of a shard is the
 //! shard of the whole batch's gradient.
 
-use shardwright_hlo::{AxisGroup, Op, Reduction, ValueId};
+use shardwright_hlo::{AxisGroup, Instruction, Op, Reduction, Role, ValueId};
 
 use crate::{Graph, GraphError};
 
@@ -47,8 +47,19 @@ impl Graph {
             return Ok(whole);
         }
         let Some(ops) = self.stored.borrow_mut().remove(&x) else { return Ok(x) };
-        let whole = ops.into_iter().try_fold(x, |x, op| self.op(op, &[x]))?;
+        let mut whole = x;
+        for op in ops {
+            whole = self.op(op, &[whole])?;
+            self.assembly.borrow_mut().insert(whole);
+        }
         self.assembled.borrow_mut().insert(x, whole);
         Ok(whole)
+    }
+
+    /// Whether an instruction gives a parameter at a use of it, or a step on the way there from what is stored.
+    pub(crate) fn is_weight(&self, instruction: &Instruction) -> bool {
+        let assembly = self.assembly.borrow();
+        matches!(instruction.op, Op::Boundary(Role::Weight))
+            || instruction.results.iter().any(|result| assembly.contains(result))
     }
 }

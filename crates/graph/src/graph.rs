@@ -20,9 +20,11 @@ pub struct Graph {
     pub(crate) location: Cell<Location>,
     /// Values that no gradient flows back through.
     pub(crate) detached: RefCell<HashSet<ValueId>>,
-    /// For values that are shards, what brings them together; and what that gave, once it is written.
+    /// For values that are shards, what brings them together, and what that gave, once it is written.
     pub(crate) stored: RefCell<HashMap<ValueId, Vec<Op>>>,
     pub(crate) assembled: RefCell<HashMap<ValueId, ValueId>>,
+    /// The steps of that.
+    pub(crate) assembly: RefCell<HashSet<ValueId>>,
     precision: Precision,
 }
 
@@ -72,6 +74,7 @@ impl Graph {
             detached: RefCell::default(),
             stored: RefCell::default(),
             assembled: RefCell::default(),
+            assembly: RefCell::default(),
             precision: Precision::default(),
         }
     }

@@ -483,14 +483,6 @@ impl Line<'_> {
         }
         write!(out, "scatter_dims_to_operand_dims = {index_map:?}, index_vector_dim = {index_vector}>, ")?;
         write!(out, "unique_indices = {unique_indices}}}>")?;
-        let element = Type(&TensorType::scalar(self.results[0].dtype)).to_string();
-        write!(out, "\"stablehlo.scatter\"({}) <{{indices_are_sorted = false, ", Separated(self.x.iter()))?;
-        write!(
-            out,
-            "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = {update_window:?}, "
-        )?;
-        write!(out, "inserted_window_dims = {inserted_window:?}, ")?;
-        write!(out, "scatter_dims_to_operand_dims = {index_map:?}, index_vector_dim = {index_vector}>, ")?;
         self.reducer(out, kind)
     }
 

@@ -16,7 +16,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use shardwright_hlo::{
-    ArgumentKind, AxisGroup, Instruction, Location, ManualComputation, Module, Op, Output, Region,
+    Argument, ArgumentKind, AxisGroup, Instruction, Location, ManualComputation, Module, Op, Output, Region,
     SliceBounds, Unit, ValueId, VerifiedModule, verify,
 };
 use shardwright_mesh::{AxisName, NamedSharding};
@@ -138,8 +138,9 @@ impl ShardedModule {
         let mut module = Module::new(program.name.clone());
         let mut operands = Vec::with_capacity(program.arguments.len());
         for argument in &program.arguments {
-            let ty = program.ty(argument.value).clone();
-            operands.push(module.add_argument_of_kind(argument.name.clone(), ty, argument.kind));
+            let value = module.new_value(program.ty(argument.value).clone().into());
+            module.arguments.push(Argument { value, ..argument.clone() });
+            operands.push(value);
         }
         let manual = ManualComputation {
             in_shardings: in_shardings.clone(),
@@ -151,7 +152,7 @@ impl ShardedModule {
         let op = Op::ManualComputation(Box::new(manual));
         let results = module.push_with_regions(op, &operands, vec![region], Location::default())?;
         for (output, value) in program.outputs.iter().zip(results) {
-            module.outputs.push(Output { name: output.name.clone(), value, donor: output.donor });
+            module.outputs.push(Output { value, ..output.clone() });
         }
         ShardedModule::new(verify(module)?, plan.mesh(), in_shardings, out_shardings)
     }

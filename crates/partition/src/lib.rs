@@ -32,10 +32,12 @@
 
 mod config;
 mod explicit;
+mod pattern;
 mod plan;
 mod report;
 mod shard;
 mod storage;
+mod tensor;
 mod wrap;
 
 pub use config::{
@@ -43,7 +45,9 @@ pub use config::{
     StrategyError, UnknownKeys, WrapConfig,
 };
 pub use explicit::{Lowering, Shards};
+pub use pattern::{ModulePattern, PatternError};
 pub use plan::{DimRule, PlanError, PlanOptions, PlannedArgument, ShardingPlan, data_axes};
 pub use report::{Bytes, CollectiveSummary};
 pub use shard::{ShardError, ShardedModule};
+pub use tensor::{TENSOR_AXIS, TensorPlan, TensorRule, TensorSplit};
 pub use wrap::{ModelModule, WrapError, WrapPolicy};

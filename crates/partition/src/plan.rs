@@ -10,7 +10,8 @@ use shardwright_mesh::{AbstractMesh, AxisName, DimSharding, NamedSharding, Parti
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
-use crate::Strategy;
+use crate::tensor::{split_further, tensor_size, without_axis};
+use crate::{ModulePattern, Strategy, TENSOR_AXIS, TensorPlan};
 
 /// What a plan is made by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +22,12 @@ pub struct PlanOptions {
     pub strategy: Strategy,
     /// Which dim of a parameter is split.
     pub dim_rule: DimRule,
-    /// Parameters of fewer bytes stay whole on every device.
+    /// Parameters of fewer bytes are not split over this axis.
     pub min_shard_bytes: usize,
+    /// Nor are those of these modules.
+    pub ignored: Vec<ModulePattern>,
+    /// How modules are split over the mesh's [tensor axis](TENSOR_AXIS), if it has one; without a plan they are whole.
+    pub tensor: Option<TensorPlan>,
 }
 
 /// Which dim of a parameter is split over `n` devices.
@@ -43,6 +48,7 @@ pub struct ShardingPlan {
     mesh: AbstractMesh,
     axis: AxisName,
     strategy: Strategy,
+    tensor: TensorPlan,
     arguments: Vec<PlannedArgument>,
 }
 
@@ -111,6 +117,25 @@ pub enum PlanError {
         /// The axis.
         axis: AxisName,
     },
+    /// Parameters cannot be split for storage over the axis that layers are split over.
+    #[error(
+        "parameters cannot be sharded over the axis {TENSOR_AXIS}, over which all devices see the same examples; choose another with --fsdp_axis"
+    )]
+    TensorAxis,
+    /// A dim that the tensor axis does not cut into equal parts.
+    #[error(
+        "parameter {parameter}: dim {dim} of size {size} does not divide into {shards} parts (mesh axis {TENSOR_AXIS})"
+    )]
+    Tensor {
+        /// Name of the parameter.
+        parameter: String,
+        /// The dim.
+        dim: usize,
+        /// Its size.
+        size: usize,
+        /// The size of the axis.
+        shards: usize,
+    },
     /// A spec that does not fit the mesh or the argument.
     #[error("argument {argument}: {source}")]
     Sharding {
@@ -128,6 +153,8 @@ impl Default for PlanOptions {
             strategy: Strategy::FullShard,
             dim_rule: DimRule::default(),
             min_shard_bytes: 0,
+            ignored: Vec::new(),
+            tensor: None,
         }
     }
 }
@@ -143,7 +170,10 @@ impl ShardingPlan {
         options: &PlanOptions,
     ) -> Result<ShardingPlan, PlanError> {
         let PlanOptions { axis, strategy, .. } = options;
-        if mesh.axis_size(axis).is_none() {
+        if axis == TENSOR_AXIS {
+            return Err(PlanError::TensorAxis);
+        }
+        if mesh.axis_size(axis).is_none() && *strategy != Strategy::NoShard {
             return Err(PlanError::NoAxis { mesh: mesh.clone(), axis: axis.clone() });
         }
         let hybrid = matches!(strategy, Strategy::HybridShard | Strategy::HybridShardZero2);
@@ -155,15 +185,17 @@ impl ShardingPlan {
             mesh: mesh.clone(),
             axis: axis.as_str().into(),
             strategy: *strategy,
+            tensor: options.tensor.clone().unwrap_or_default(),
             arguments: Vec::with_capacity(module.arguments.len()),
         };
         for argument in &module.arguments {
             let ty = module.ty(argument.value);
             let spec = match argument.kind {
-                ArgumentKind::Parameter => parameter_spec(ty, mesh, options),
+                ArgumentKind::Parameter => parameter_spec(&argument.name, ty, mesh, options)?,
                 // Shaped as its parameter, which comes before it or not.
                 ArgumentKind::State { parameter } => {
-                    parameter_spec(module.ty(module.arguments[parameter].value), mesh, options)
+                    let parameter = &module.arguments[parameter];
+                    parameter_spec(&parameter.name, module.ty(parameter.value), mesh, options)?
                 }
                 ArgumentKind::Batch => plan.batch_spec(&argument.name, ty)?,
                 ArgumentKind::Other => PartitionSpec::replicated(ty.rank()),
@@ -208,10 +240,32 @@ impl ShardingPlan {
         (arguments, outputs)
     }
 
-    /// How many parameters are split over more than one device, and how many there are.
+    /// Where the parameter that is the argument with this index lies while it is used: gathered over the axis that
+    /// parameters are split over, and still split over the [tensor axis](TENSOR_AXIS).
+    ///
+    /// # Panics
+    /// If there is no such argument.
+    pub fn gathered(&self, parameter: usize) -> NamedSharding {
+        let sharding = &self.arguments[parameter].sharding;
+        let spec = without_axis(sharding.spec(), &self.axis);
+        NamedSharding::new(&self.mesh, spec).expect("it names less axes than one that fits")
+    }
+
+    /// Where what the module at `path` hands on lies, if the plan for the [tensor axis](TENSOR_AXIS) says so: as the
+    /// batch does, and where the module is split by its outputs, over that axis in its last dim.
+    pub fn module_output(&self, path: &str, dims: &[usize]) -> Option<NamedSharding> {
+        let batch = batch_spec(&self.mesh, dims.len());
+        let spec = self.tensor.output_spec(path, dims, batch, &self.mesh)?;
+        Some(NamedSharding::new(&self.mesh, spec).expect("no data axis is the tensor axis"))
+    }
+
+    /// How many parameters are split over the axis for that, if it has more than one device, and how many there are.
     pub fn split_parameters(&self) -> (usize, usize) {
+        let is_open = self.mesh.axis_size(self.axis.as_str()).is_some_and(|n| n > 1);
+        let is_split =
+            |a: &&PlannedArgument| is_open && a.sharding.spec().axes().any(|axis| *axis == self.axis);
         let parameters = || self.arguments.iter().filter(|a| a.kind == ArgumentKind::Parameter);
-        (parameters().filter(|a| !a.sharding.is_fully_replicated()).count(), parameters().count())
+        (parameters().filter(is_split).count(), parameters().count())
     }
 
     /// Bytes of parameters and optimizer state: over the whole mesh with nothing replicated, and on each device.
@@ -256,7 +310,7 @@ impl PlannedArgument {
 
 /// The axes that batches are split over: all but `tensor`, over which every device sees the same examples.
 pub fn data_axes(mesh: &AbstractMesh) -> impl Iterator<Item = &AxisName> {
-    mesh.axis_names().filter(|name| name.as_str() != "tensor")
+    mesh.axis_names().filter(|name| name.as_str() != TENSOR_AXIS)
 }
 
 fn batch_spec(mesh: &AbstractMesh, rank: usize) -> PartitionSpec {
@@ -265,22 +319,54 @@ fn batch_spec(mesh: &AbstractMesh, rank: usize) -> PartitionSpec {
     PartitionSpec::new(std::iter::once(dim0).chain(rest).take(rank))
 }
 
-fn parameter_spec(ty: &TensorType, mesh: &AbstractMesh, options: &PlanOptions) -> PartitionSpec {
-    let rank = ty.rank();
+fn parameter_spec(
+    name: &str,
+    ty: &TensorType,
+    mesh: &AbstractMesh,
+    options: &PlanOptions,
+) -> Result<PartitionSpec, PlanError> {
+    let (spec, taken) = tensor_spec(name, ty, mesh, options)?;
     let n = mesh.axis_size(&options.axis).unwrap_or(1);
-    let whole = options.strategy == Strategy::NoShard || ty.byte_count() < options.min_shard_bytes;
-    match split_dim(ty.dims(), n, options.dim_rule) {
-        Some(dim) if !whole => PartitionSpec::split(rank, dim, options.axis.as_str()),
-        _ => PartitionSpec::replicated(rank),
+    let whole = options.strategy == Strategy::NoShard
+        || ty.byte_count() < options.min_shard_bytes
+        || options.ignored.iter().any(|modules| modules.covers(name));
+    match split_dim(ty.dims(), n, options.dim_rule, taken) {
+        Some(dim) if !whole => Ok(split_further(&spec, dim, &options.axis)),
+        _ => Ok(spec),
     }
 }
 
+/// What the tensor axis splits of a parameter: the spec, and the dim with the number of its parts.
+fn tensor_spec(
+    name: &str,
+    ty: &TensorType,
+    mesh: &AbstractMesh,
+    options: &PlanOptions,
+) -> Result<(PartitionSpec, Option<(usize, usize)>), PlanError> {
+    let rank = ty.rank();
+    let dim = options.tensor.as_ref().and_then(|plan| plan.parameter_dim(name, rank, mesh));
+    let (Some(dim), Some(shards)) = (dim, tensor_size(mesh)) else {
+        return Ok((PartitionSpec::replicated(rank), None));
+    };
+    let size = ty.dims()[dim];
+    if !size.is_multiple_of(shards) {
+        return Err(PlanError::Tensor { parameter: name.to_owned(), dim, size, shards });
+    }
+    Ok((PartitionSpec::split(rank, dim, TENSOR_AXIS), Some((dim, shards))))
+}
+
 /// The dim that is split over `n` devices, if splitting saves memory.
-fn split_dim(dims: &[usize], n: usize, rule: DimRule) -> Option<usize> {
+///
+/// One that is cut already, into so many parts, is cut further only if it is the only one, and the parts divide.
+fn split_dim(dims: &[usize], n: usize, rule: DimRule, cut: Option<(usize, usize)>) -> Option<usize> {
+    if let (Some((dim, parts)), 1) = (cut, dims.len()) {
+        return (n > 1 && dims[dim].is_multiple_of(parts * n)).then_some(dim);
+    }
+    let is_free = |d: &usize| cut.is_none_or(|(dim, _)| dim != *d);
     // The first of the largest: `max_by_key` alone gives the last.
     let largest =
         |candidates: &mut dyn DoubleEndedIterator<Item = usize>| candidates.rev().max_by_key(|&d| dims[d]);
-    let all = || 0..dims.len();
+    let all = || (0..dims.len()).filter(is_free);
     let dim = match rule {
         DimRule::Dim0 => all().next(),
         DimRule::StrictLargest => largest(&mut all()),

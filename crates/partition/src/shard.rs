@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use shardwright_hlo::{
-    InferError, Module, Op, Role, Shardings, Stated, UnitId, ValueId, VerifiedModule, VerifyErrors, print,
+    ArgumentKind, InferError, Module, Op, Role, Shardings, Stated, UnitId, ValueId, VerifiedModule,
+    VerifyErrors, print,
 };
 use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
 use thiserror::Error;
@@ -184,25 +185,57 @@ fn check<'a>(
 
 /// What the plan pins between arguments and outputs.
 fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeMap<ValueId, NamedSharding> {
-    let whole = |rank| NamedSharding::replicated(plan.mesh(), rank);
+    let parameters = parameters_of(module);
     let mut pinned = BTreeMap::new();
     for instruction in &module.instructions {
         let Op::Boundary(role) = instruction.op else { continue };
         let value = instruction.results[0];
-        let rank = module.ty(value).rank();
+        let dims = module.ty(value).dims();
         let sharding = match role {
             Role::Weight if plan.strategy() == Strategy::NoShard => continue,
-            Role::Weight => whole(rank),
-            Role::Activation if is_unit_boundary(module, instruction.location.unit, wrap) => {
-                plan.batch_sharding(rank)
-            }
-            Role::Activation => continue,
+            Role::Weight => match parameters.get(&value) {
+                Some(&parameter) => plan.gathered(parameter),
+                None => NamedSharding::replicated(plan.mesh(), dims.len()),
+            },
+            Role::Activation => match activation(module, instruction.location.unit, dims, plan, wrap) {
+                Some(sharding) => sharding,
+                None => continue,
+            },
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
             Role::Stored | Role::Constraint => continue,
         };
         pinned.insert(value, sharding);
     }
     pinned
+}
+
+/// For each value that is a parameter, perhaps in another dtype or behind a barrier: the index of its argument.
+fn parameters_of(module: &Module) -> BTreeMap<ValueId, usize> {
+    let arguments = module.arguments.iter().enumerate();
+    let parameters = arguments.filter(|(_, a)| a.kind == ArgumentKind::Parameter);
+    let mut known: BTreeMap<ValueId, usize> = parameters.map(|(index, a)| (a.value, index)).collect();
+    for instruction in &module.instructions {
+        if matches!(instruction.op, Op::Boundary(Role::Weight) | Op::OptimizationBarrier | Op::Convert(_)) {
+            for (operand, result) in instruction.operands.iter().zip(&instruction.results) {
+                if let Some(&parameter) = known.get(operand) {
+                    known.insert(*result, parameter);
+                }
+            }
+        }
+    }
+    known
+}
+
+/// Where what `unit` hands on lies: as the plan for the tensor axis says, or at the ends of wrapped units as the batch.
+fn activation(
+    module: &Module,
+    unit: Option<UnitId>,
+    dims: &[usize],
+    plan: &ShardingPlan,
+    wrap: &WrapPolicy,
+) -> Option<NamedSharding> {
+    let by_module = unit.and_then(|id| plan.module_output(&module.unit(id).path, dims));
+    by_module.or_else(|| is_unit_boundary(module, unit, wrap).then(|| plan.batch_sharding(dims.len())))
 }
 
 /// Whether what `unit` hands on crosses the boundary of a wrapped unit, or lies outside all of them.
@@ -225,7 +258,7 @@ fn is_unit_boundary(module: &Module, unit: Option<UnitId>, wrap: &WrapPolicy) ->
 
 #[cfg(test)]
 mod tests {
-    use shardwright_hlo::{ArgumentKind, Location, Unary, Unit, verify};
+    use shardwright_hlo::{Location, Unary, Unit, verify};
     use shardwright_tensor::{DType, TensorType};
 
     use super::*;

@@ -55,7 +55,14 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
     check_empty(&config.output_dir, config.overwrite_output_dir)?;
     let (config_path, model) = read_model_config(&config.model)?;
     let sharding = &config.sharding;
-    let wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &model_modules(&model), &["LlamaDecoderLayer"])?;
+    let modules = model_modules(&model);
+    let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &["LlamaDecoderLayer"])?;
+    if let Some(kept) = &sharding.fsdp.keep_gathered {
+        wrap = wrap.keeping_gathered(kept);
+    }
+    for notice in sharding.fsdp.unmatched(modules.iter().map(|m| m.path.as_str())) {
+        observer.event(Event::Notice(&notice.to_string()));
+    }
     let remat = sharding.fsdp.grad_ckpt || sharding.gradient_checkpointing;
     if remat && wrap.is_empty() {
         observer.event(Event::Notice("no unit is wrapped, so gradient checkpointing has no effect"));
@@ -192,7 +199,7 @@ impl Job {
         }
         let step_config = self.step_config(runtime, batches.plan().global_batch_size);
         let module = step_config.module(&self.model)?;
-        let plan = ShardingPlan::new(&module, mesh.shape(), &step_config.plan)?;
+        let plan = step_config.sharding_plan(&self.model, &module, mesh.shape())?;
         self.check_sharded(&plan, observer)?;
         observer.event(Event::Plan {
             parameters: parameter_count(&self.model),
@@ -283,6 +290,8 @@ impl Job {
                 strategy: sharding.strategy,
                 dim_rule: sharding.dim_rule,
                 min_shard_bytes: sharding.min_shard_bytes,
+                ignored: sharding.fsdp.ignored.clone(),
+                tensor: sharding.fsdp.tensor.clone(),
             },
             lowering: sharding.lowering.unwrap_or_else(|| Lowering::for_platform(runtime.platform())),
         }

@@ -1,10 +1,16 @@
 //! One optimizer step as one program: forward, backward, clipping, update.
 
-use shardwright_graph::{Graph, GraphError, Value};
+use shardwright_graph::{Graph, GraphError, Recompute, Value};
 use shardwright_hlo::{ArgumentKind, Binary, Comparison, Module, Unary, VerifiedModule, verify};
-use shardwright_mesh::Mesh;
-use shardwright_model::{ModelConfig, ParameterInfo, Weights, causal_loss, logits, parameters};
-use shardwright_partition::{Lowering, PlanOptions, ShardedModule, ShardingPlan, Shards, WrapPolicy};
+use shardwright_mesh::{AbstractMesh, Mesh};
+use shardwright_model::{
+    ModelConfig, ParameterInfo, TensorError, TensorStyle, Weights, causal_loss, logits, parameters,
+    tensor_plan,
+};
+use shardwright_partition::{
+    Lowering, PlanOptions, ShardedModule, ShardingPlan, Shards, TENSOR_AXIS, TensorPlan, TensorRule,
+    TensorSplit, WrapPolicy,
+};
 use shardwright_runtime::{Argument, Executable, Runtime, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
@@ -58,6 +64,24 @@ impl StepConfig {
         Ok(verify(self.trace(model, None)?)?)
     }
 
+    /// Where the arguments of the step's program lie. Over a tensor axis, the model is split by the plan that the
+    /// options give, or else by its own.
+    ///
+    /// # Errors
+    /// When the mesh does not fit the program, or its tensor axis the model.
+    pub fn sharding_plan(
+        &self,
+        model: &ModelConfig,
+        module: &Module,
+        mesh: &AbstractMesh,
+    ) -> Result<ShardingPlan, TrainError> {
+        let mut options = self.plan.clone();
+        if let (None, Some(devices)) = (&options.tensor, mesh.axis_size(TENSOR_AXIS)) {
+            options.tensor = Some(model_tensor_plan(model, devices)?);
+        }
+        Ok(ShardingPlan::new(module, mesh, &options)?)
+    }
+
     /// The program that compilers are given for [`StepConfig::module`] and a plan of it.
     ///
     /// # Errors
@@ -98,8 +122,7 @@ impl StepConfig {
 
         let loss = self.loss(&g, model, &slots, [input_ids, labels], shards)?;
         let wrt: Vec<Value> = slots.iter().map(|s| s.parameter).collect();
-        let remat = |unit: &shardwright_hlo::Unit| self.remat && self.wrap.wraps(&unit.path);
-        let gradients = g.gradients(loss, &wrt, &remat)?;
+        let gradients = g.gradients(loss, &wrt, &|unit| self.recompute(&unit.path))?;
         let norm = global_norm(&g, &gradients, shards)?;
         let gradients = match self.max_grad_norm {
             Some(max_norm) => clip(&g, &gradients, norm, max_norm)?,
@@ -123,6 +146,18 @@ impl StepConfig {
         let both = [g.reshape(loss, &[1])?, g.reshape(norm, &[1])?];
         g.output("metrics", g.concatenate(&both, 0)?);
         Ok(g.finish())
+    }
+
+    /// What of the unit at `path` is computed again in the reverse pass. Parameters that are gathered in a wrapped unit
+    /// are freed after it and gathered again, unless the policy keeps them.
+    fn recompute(&self, path: &str) -> Recompute {
+        let reshards = self.plan.strategy.reshards_after_forward() && !self.wrap.keeps_gathered(path);
+        match (self.wrap.wraps(path), self.remat, reshards) {
+            (false, ..) | (true, false, false) => Recompute::Nothing,
+            (true, false, true) => Recompute::Weights,
+            (true, true, false) => Recompute::Activations,
+            (true, true, true) => Recompute::All,
+        }
     }
 
     fn slots(
@@ -183,6 +218,20 @@ impl StepConfig {
     }
 }
 
+/// The model's own plan, as rules.
+fn model_tensor_plan(model: &ModelConfig, devices: usize) -> Result<TensorPlan, TensorError> {
+    let rule = |(modules, style): (&str, TensorStyle)| TensorRule {
+        modules: modules.parse().expect("models name their modules by words"),
+        split: match style {
+            TensorStyle::Colwise => TensorSplit::Colwise,
+            TensorStyle::ColwiseGathered => TensorSplit::ColwiseGathered,
+            TensorStyle::Rowwise => TensorSplit::Rowwise,
+            TensorStyle::Replicated => TensorSplit::Replicated,
+        },
+    };
+    Ok(TensorPlan { rules: tensor_plan(model, devices)?.into_iter().map(rule).collect() })
+}
+
 /// Names as PyTorch's optimizers give them to what they keep.
 fn state_name(part: usize, parameter: &str) -> String {
     match part {
@@ -237,7 +286,7 @@ impl TrainStep {
         config: &StepConfig,
     ) -> Result<TrainStep, TrainError> {
         let module = config.module(model)?;
-        let plan = ShardingPlan::new(&module, mesh.shape(), &config.plan)?;
+        let plan = config.sharding_plan(model, &module, mesh.shape())?;
         TrainStep::compile_planned(runtime, mesh, model, config, module, plan)
     }
 
