@@ -356,6 +356,7 @@ fn what_is_known_and_not_supported_says_what_is() {
             "--do_train no",
             "--loss_denominator mean",
             "--fsdp_dim_rule largest",
+            "--lowering manual",
         ],
         expect![[r#"
             > --optim adafactor

@@ -180,7 +180,7 @@ fn sharding(settings: &Settings, notices: &mut Notices) -> Result<ShardingConfig
         strategy,
         dim_rule: settings.fsdp_dim_rule.value,
         min_shard_bytes: settings.min_shard_bytes.value.0,
-        lowering: settings.lowering.value.0,
+        lowering: settings.lowering.value,
         fsdp,
         gradient_checkpointing: settings.gradient_checkpointing.value,
     })

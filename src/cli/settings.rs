@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde_json::Value as Json;
-use shardwright_partition::DimRule;
+use shardwright_partition::{DimRule, Lowering};
 use shardwright_train::LossDenominator;
 
 use super::failure::Failure;
 use super::value::{
-    Arity, AtLeast, FsdpSource, FsdpWords, LoggingStrategy, LoweringChoice, NonNegative, Optimizer, Positive,
-    Precision, SaveStrategy, Scheduler, Share, StepLimit, Value,
+    Arity, AtLeast, FsdpSource, FsdpWords, LoggingStrategy, NonNegative, Optimizer, Positive, Precision,
+    SaveStrategy, Scheduler, Share, StepLimit, Value,
 };
 
 /// What was written for a setting, and where.
@@ -191,9 +191,9 @@ settings! {
         fsdp_dim_rule: DimRule = "largest_divisible";
         /// Keep parameters of fewer bytes whole
         min_shard_bytes: AtLeast<0> = "0";
-        /// How sharding is written into the program: annotate leaves the collectives to the compiler, explicit writes
-        /// gathers and scatters by hand, auto takes what measures best on the platform
-        lowering: LoweringChoice = "auto";
+        /// How sharding is written into the program: explicit writes gathers and scatters by hand, annotate leaves them
+        /// to the compiler; auto is explicit where nothing is split over a tensor axis
+        lowering: Lowering = "auto";
     }
     "Output" {
         /// The folder for the model, the tokenizer and the results; required

@@ -125,10 +125,6 @@ pub(super) struct Scheduler {
     pub(super) warms_up: bool,
 }
 
-/// A lowering, or `auto`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LoweringChoice(pub(super) Option<Lowering>);
-
 impl Choice for Optimizer {
     const PLACEHOLDER: &'static str = "NAME";
     const CHOICES: &'static [(&'static str, Self)] = &[
@@ -217,13 +213,10 @@ impl Choice for DimRule {
     ];
 }
 
-impl Choice for LoweringChoice {
+impl Choice for Lowering {
     const PLACEHOLDER: &'static str = "LOWERING";
-    const CHOICES: &'static [(&'static str, Self)] = &[
-        ("auto", LoweringChoice(None)),
-        ("annotate", LoweringChoice(Some(Lowering::Annotate))),
-        ("explicit", LoweringChoice(Some(Lowering::Explicit))),
-    ];
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("auto", Lowering::Auto), ("annotate", Lowering::Annotate), ("explicit", Lowering::Explicit)];
 }
 
 impl<T: Choice> Value for T {

@@ -84,6 +84,11 @@ impl AxisGroup {
         self.axes.iter().filter_map(|axis| self.mesh.axis_size(axis)).product()
     }
 
+    /// The partitions of each group, in the order of their parts.
+    pub fn groups(&self) -> Vec<Vec<usize>> {
+        self.replica_groups().expect("checked when the group was made").groups()
+    }
+
     fn replica_groups(&self) -> Result<ReplicaGroups, TextError> {
         let axes = self.axes.iter().map(|axis| (axis.clone(), None));
         ReplicaGroups::along_axes(self.mesh.clone(), None, axes)
@@ -93,7 +98,7 @@ impl AxisGroup {
 /// The attributes that name the group in StableHLO: partitions of the program, through a channel of one device each.
 impl fmt::Display for AxisGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let groups = self.replica_groups().expect("checked when the group was made").groups();
+        let groups = self.groups();
         f.write_str("channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, ")?;
         write!(f, "replica_groups = dense<{groups:?}> : tensor<{}x{}xi64>, ", groups.len(), self.size())?;
         f.write_str("use_global_device_ids")
@@ -293,5 +298,187 @@ impl<'m> Varying<'m, '_> {
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use shardwright_tensor::DType;
+
+    use super::*;
+    use crate::{Binary, Location, Reduction, print, verify};
+
+    fn mesh() -> AbstractMesh {
+        AbstractMesh::parse("data=2,fsdp=2").unwrap()
+    }
+
+    fn over(axes: &[&str]) -> AxisGroup {
+        AxisGroup::new(&mesh(), axes.iter().map(|&axis| axis.into())).unwrap()
+    }
+
+    fn f32(dims: &[usize]) -> TensorType {
+        TensorType::new(DType::F32, dims).unwrap()
+    }
+
+    type Build<'a> = &'a dyn Fn(&mut Module, ValueId) -> Result<ValueId, InferError>;
+
+    /// A module whose region takes shards of an `f32[5, 4]` at `(fsdp, -)`, and gives what `build` makes of one, as a
+    /// shard of a result of this type and spec.
+    fn module(spec: &str, result: &[usize], build: Build<'_>) -> Result<Module, InferError> {
+        let on = |spec: &str| NamedSharding::new(&mesh(), spec.parse().unwrap()).unwrap();
+        let mut m = Module::new("m");
+        let x = m.add_argument("x", f32(&[5, 4]));
+        let shard = m.new_value(f32(&[3, 4]).into());
+        let y = build(&mut m, shard)?;
+        let instructions = std::mem::take(&mut m.instructions);
+        let manual = ManualComputation {
+            in_shardings: vec![on("(fsdp, -)")],
+            out_shardings: vec![on(spec)],
+            manual_axes: vec!["data".into(), "fsdp".into()],
+            results: vec![f32(result)],
+        };
+        let region = Region { arguments: vec![shard], instructions, results: vec![y] };
+        let op = Op::ManualComputation(Box::new(manual));
+        let y = m.push_with_regions(op, &[x], vec![region], Location::default())?;
+        m.add_output("y", y[0]);
+        Ok(m)
+    }
+
+    #[track_caller]
+    fn check(spec: &str, result: &[usize], build: Build<'_>, expect: Expect) {
+        let found = match module(spec, result, build) {
+            Ok(module) => verify(module).map_or_else(|e| e.to_string(), |_| "sound".into()),
+            Err(error) => error.to_string(),
+        };
+        expect.assert_eq(&found);
+    }
+
+    fn one(m: &mut Module, op: Op, x: ValueId) -> Result<ValueId, InferError> {
+        Ok(m.push(op, &[x])?[0])
+    }
+
+    fn gather(dim: usize, axes: &[&str]) -> Op {
+        Op::AllGather { dim, axes: over(axes) }
+    }
+
+    fn scatter(dim: usize, axes: &[&str]) -> Op {
+        Op::ReduceScatter { kind: Reduction::Add, dim, axes: over(axes) }
+    }
+
+    fn sum(axes: &[&str]) -> Op {
+        Op::AllReduce { kind: Reduction::Add, axes: over(axes) }
+    }
+
+    #[test]
+    fn a_region_works_on_shards() {
+        check("(fsdp, -)", &[5, 4], &|_, x| Ok(x), expect!["sound"]);
+        check(
+            "(fsdp, -)",
+            &[8, 4],
+            &|_, x| Ok(x),
+            expect![
+                "sdy.manual_computation: result 0 of the region is f32[3,4]; f32[8,4] at (fsdp, -) has shards f32[4,4]"
+            ],
+        );
+        check(
+            "(-, -)",
+            &[6, 4],
+            &|m, x| one(m, gather(0, &["fsdp"]), x),
+            expect![[r#"
+            module m has 1 problem
+              instruction 0 (sdy.manual_computation): result 0 is not split over fsdp, and may differ along it"#]],
+        );
+        check(
+            "(fsdp, -)",
+            &[5, 4],
+            &|m, x| {
+                let whole = one(m, gather(0, &["fsdp"]), x)?;
+                one(m, scatter(0, &["fsdp"]), whole)
+            },
+            expect!["sound"],
+        );
+        check("(-, -)", &[3, 4], &|m, x| one(m, sum(&["fsdp"]), x), expect!["sound"]);
+        check("((data,fsdp), -)", &[12, 4], &|m, x| one(m, Op::Vary(over(&["data"])), x), expect!["sound"]);
+    }
+
+    #[test]
+    fn collectives_fit_their_operands() {
+        check(
+            "(fsdp, -)",
+            &[5, 4],
+            &|m, x| one(m, gather(2, &["fsdp"]), x),
+            expect!["all_gather of [f32[3,4]]: the dim is one of the operand's"],
+        );
+        check(
+            "(fsdp, -)",
+            &[5, 4],
+            &|m, x| one(m, scatter(0, &["fsdp"]), x),
+            expect!["reduce_scatter of [f32[3,4]]: the devices of a group divide the dim"],
+        );
+        check(
+            "(-, -)",
+            &[3, 4],
+            &|m, x| one(m, sum(&["data", "fsdp"]), x),
+            expect![[r#"
+            module m has 1 problem
+              instruction 0 (sdy.manual_computation, all_reduce) along data: its operand is the same there"#]],
+        );
+        check(
+            "(fsdp, -)",
+            &[5, 4],
+            &|m, x| one(m, Op::Vary(over(&["fsdp"])), x),
+            expect![[r#"
+            module m has 1 problem
+              instruction 0 (sdy.manual_computation, vary) along fsdp: its operand varies there"#]],
+        );
+        check(
+            "(fsdp, -)",
+            &[5, 4],
+            &|m, x| {
+                let elsewhere = AbstractMesh::parse("fsdp=2").unwrap();
+                let axes = AxisGroup::new(&elsewhere, ["fsdp".into()]).unwrap();
+                let total = one(m, Op::AllReduce { kind: Reduction::Add, axes }, x)?;
+                Ok(m.push(Op::Binary(Binary::Add), &[x, total])?[0])
+            },
+            expect![[r#"
+            module m has 1 problem
+              instruction 0 (sdy.manual_computation, all_reduce) along fsdp: its mesh is not that of the region around it"#]],
+        );
+        assert!(AxisGroup::new(&mesh(), ["x".into()]).is_err());
+        assert!(AxisGroup::new(&mesh(), ["fsdp".into(), "fsdp".into()]).is_err());
+    }
+
+    #[test]
+    fn a_region_prints_with_its_groups() {
+        let module = module("(-, -)", &[3, 4], &|m, x| {
+            let x = one(m, Op::Vary(over(&["data"])), x)?;
+            let whole = one(m, gather(0, &["fsdp"]), x)?;
+            let part = one(m, scatter(0, &["fsdp"]), whole)?;
+            one(m, sum(&["data", "fsdp"]), part)
+        });
+        let module = verify(module.unwrap()).unwrap();
+        expect![[r#"
+            module @m attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+              func.func public @main(%arg0: tensor<5x4xf32> loc("x")) -> (tensor<3x4xf32> {jax.result_info = "y"}) {
+                %0 = "sdy.manual_computation"(%arg0) <{in_shardings = #sdy.sharding_per_value<[<@mesh, [{"fsdp"}, {}]>]>, manual_axes = #sdy<manual_axes{"data", "fsdp"}>, out_shardings = #sdy.sharding_per_value<[<@mesh, [{}, {}]>]>}> ({
+                ^bb0(%1: tensor<3x4xf32>):
+                  %2 = "stablehlo.all_gather"(%1) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> : (tensor<3x4xf32>) -> tensor<6x4xf32>
+                  %3 = "stablehlo.reduce_scatter"(%2) <{scatter_dimension = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+                ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+                  %c = stablehlo.add %a, %b : tensor<f32>
+                  stablehlo.return %c : tensor<f32>
+                }) : (tensor<6x4xf32>) -> tensor<3x4xf32>
+                  %4 = "stablehlo.all_reduce"(%3) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+                ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+                  %c = stablehlo.add %a, %b : tensor<f32>
+                  stablehlo.return %c : tensor<f32>
+                }) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+                  sdy.return %4 : tensor<3x4xf32>
+                }) : (tensor<5x4xf32>) -> (tensor<3x4xf32>)
+                return %0 : tensor<3x4xf32>
+              }
+            }
+        "#]].assert_eq(&print(&module, None));
     }
 }

@@ -24,11 +24,13 @@ use shardwright_tensor::TensorType;
 
 use crate::{PlanError, ShardError, ShardedModule, ShardingPlan};
 
-/// How a plan is written into a program. Both give the same numbers.
+/// How a plan is written into a program. All give the same numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lowering {
-    /// As shardings of arguments, outputs and boundaries. The compiler finds the collectives.
+    /// [`Explicit`](Lowering::Explicit) where the plan can be written so, else [`Annotate`](Lowering::Annotate).
     #[default]
+    Auto,
+    /// As shardings of arguments, outputs and boundaries. The compiler finds the collectives.
     Annotate,
     /// As collectives, in a program of one device's shards.
     Explicit,
@@ -43,10 +45,16 @@ pub struct Shards<'p> {
 }
 
 impl Lowering {
-    /// What measures best on a platform. The CPU's partitioner keeps FSDP, and joins what it gathers; the TPU's loses
-    /// it on tori, where only gathers and scatters that are written by hand stay what they are.
-    pub fn for_platform(platform: &str) -> Lowering {
-        if platform == "tpu" { Lowering::Explicit } else { Lowering::Annotate }
+    /// The shards that a program of this plan is to be written over; `None` where it is to be annotated.
+    ///
+    /// # Errors
+    /// When the plan cannot be written as was asked for.
+    pub fn shards(self, plan: &ShardingPlan) -> Result<Option<Shards<'_>>, PlanError> {
+        match self {
+            Lowering::Auto => Ok(Shards::new(plan).ok()),
+            Lowering::Annotate => Ok(None),
+            Lowering::Explicit => Shards::new(plan).map(Some),
+        }
     }
 }
 
@@ -195,4 +203,163 @@ fn wide_axes(sharding: &NamedSharding) -> impl Iterator<Item = AxisName> {
 /// The bounds of an array that lies, padded, at the beginning of each dim.
 fn whole(ty: &TensorType) -> SliceBounds {
     SliceBounds { starts: vec![0; ty.rank()], limits: ty.dims().to_vec(), strides: vec![1; ty.rank()] }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use shardwright_hlo::Unary;
+    use shardwright_mesh::AbstractMesh;
+    use shardwright_tensor::DType;
+
+    use super::*;
+    use crate::{DimRule, PlanOptions};
+
+    fn f32(dims: &[usize]) -> TensorType {
+        TensorType::new(DType::F32, dims).unwrap()
+    }
+
+    /// A program that takes a parameter and a batch, and gives the parameter negated.
+    fn program(dims: &[usize]) -> VerifiedModule {
+        let mut m = Module::new("step");
+        let w = m.add_argument_of_kind("w", f32(dims), ArgumentKind::Parameter);
+        m.add_argument_of_kind("x", f32(&[24]), ArgumentKind::Batch);
+        let negated = m.push(Op::Unary(Unary::Negate), &[w]).unwrap();
+        m.add_donated_output("w", negated[0], 0);
+        verify(m).unwrap()
+    }
+
+    /// The program over a device's shards.
+    fn body(shards: &Shards<'_>) -> Module {
+        let mut m = Module::new("body");
+        let w = m.add_argument("w", shards.ty(0));
+        m.add_argument("x", shards.ty(1));
+        let negated = m.push(Op::Unary(Unary::Negate), &[w]).unwrap();
+        m.add_output("w", negated[0]);
+        m
+    }
+
+    fn plan(module: &Module, mesh: &str, options: &PlanOptions) -> ShardingPlan {
+        ShardingPlan::new(module, &AbstractMesh::parse(mesh).unwrap(), options).unwrap()
+    }
+
+    #[track_caller]
+    fn check_gathers(dims: &[usize], mesh: &str, options: &PlanOptions, expect: Expect) {
+        let plan = plan(&program(dims), mesh, options);
+        let name = |op: &Op| match op {
+            Op::Vary(axes) => format!("vary {:?}", names(axes)),
+            Op::AllGather { dim, axes } => format!("all_gather {dim} {:?}", names(axes)),
+            Op::Slice(bounds) => format!("slice {:?}", bounds.limits),
+            op => op.name().to_owned(),
+        };
+        let gathers = Shards::new(&plan).unwrap().gathers(0);
+        expect.assert_eq(&gathers.iter().map(name).collect::<Vec<_>>().join("; "));
+    }
+
+    fn names(axes: &AxisGroup) -> Vec<&str> {
+        axes.axes().iter().map(AxisName::as_str).collect()
+    }
+
+    #[test]
+    fn parameters_are_gathered_over_what_splits_them() {
+        let options = PlanOptions::default();
+        check_gathers(&[16, 8], "fsdp=4", &options, expect![[r#"all_gather 0 ["fsdp"]"#]]);
+        check_gathers(
+            &[16, 8],
+            "data=2,fsdp=4",
+            &options,
+            expect![[r#"vary ["data"]; all_gather 0 ["fsdp"]"#]],
+        );
+        check_gathers(
+            &[8, 13],
+            "fsdp=3",
+            &PlanOptions { dim_rule: DimRule::StrictLargest, ..options.clone() },
+            expect![[r#"all_gather 1 ["fsdp"]; slice [8, 13]"#]],
+        );
+        check_gathers(&[16], "fsdp=1", &options, expect![""]);
+        check_gathers(
+            &[16],
+            "data=2,fsdp=4",
+            &PlanOptions { min_shard_bytes: 65, ..options },
+            expect![[r#"vary ["data", "fsdp"]"#]],
+        );
+    }
+
+    /// Gathers over one axis after the other, on the host.
+    fn gathered(n: usize, mesh: &AbstractMesh, spec: &str) -> Vec<Vec<usize>> {
+        const PADDING: usize = usize::MAX;
+        let sharding = NamedSharding::new(mesh, spec.parse().unwrap()).unwrap();
+        let tile = sharding.shard_shape(&[n]).unwrap()[0];
+        let shard = |device| {
+            let held = sharding.shard_ranges(device, &[n])[0].clone();
+            held.chain(std::iter::repeat(PADDING)).take(tile).collect::<Vec<usize>>()
+        };
+        let mut shards: Vec<Vec<usize>> = (0..mesh.size()).map(shard).collect();
+        let axes: Vec<AxisName> = sharding.spec().axes().cloned().collect();
+        for axis in axes.into_iter().rev() {
+            let before = shards.clone();
+            for group in AxisGroup::new(mesh, [axis]).unwrap().groups() {
+                let joined: Vec<usize> = group.iter().flat_map(|&device| before[device].clone()).collect();
+                group.iter().for_each(|&device| shards[device] = joined.clone());
+            }
+        }
+        shards.iter_mut().for_each(|shard| shard.truncate(n));
+        shards
+    }
+
+    #[test]
+    fn gathers_over_one_axis_after_the_other_make_the_whole() {
+        let mesh = AbstractMesh::parse("a=2,b=3,c=2").unwrap();
+        for spec in ["(a)", "(b)", "((a,b))", "((b,a))", "((c,a))", "((a,b,c))", "((c,b,a))", "((b,c,a))"] {
+            for n in [1, 2, 5, 12, 13, 24, 25] {
+                let whole: Vec<usize> = (0..n).collect();
+                let found = gathered(n, &mesh, spec);
+                assert!(found.iter().all(|device| *device == whole), "{n} at {spec}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn uneven_parameters_enter_the_region_as_they_are_stored() {
+        let program = program(&[13, 2]);
+        let plan = plan(&program, "fsdp=8", &PlanOptions::default());
+        let body = body(&Shards::new(&plan).unwrap());
+        let sharded = ShardedModule::explicit(&program, &plan, body).unwrap();
+        assert_eq!(sharded.module().ty(sharded.module().arguments[0].value).dims(), [13, 2]);
+        expect![[r#"
+            module @step attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+              sdy.mesh @mesh = <["fsdp"=8]>
+              func.func public @main(%arg0: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"fsdp"}, {}]>, tf.aliasing_output = 0 : i32} loc("w"), %arg1: tensor<24xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"fsdp"}]>} loc("x")) -> (tensor<16x2xf32> {jax.result_info = "w", sdy.sharding = #sdy.sharding<@mesh, [{"fsdp"}, {}]>}) {
+                %0 = "sdy.manual_computation"(%arg0, %arg1) <{in_shardings = #sdy.sharding_per_value<[<@mesh, [{"fsdp"}, {}]>, <@mesh, [{"fsdp"}]>]>, manual_axes = #sdy<manual_axes{"fsdp"}>, out_shardings = #sdy.sharding_per_value<[<@mesh, [{"fsdp"}, {}]>]>}> ({
+                ^bb0(%1: tensor<2x2xf32>, %2: tensor<3xf32>):
+                  %3 = stablehlo.negate %1 : tensor<2x2xf32>
+                  sdy.return %3 : tensor<2x2xf32>
+                }) : (tensor<16x2xf32>, tensor<24xf32>) -> (tensor<16x2xf32>)
+                return %0 : tensor<16x2xf32>
+              }
+            }
+        "#]].assert_eq(&sharded.stablehlo_text());
+    }
+
+    #[test]
+    fn what_is_no_program_of_the_plan_is_an_error() {
+        let program = program(&[16, 8]);
+        let plan = plan(&program, "fsdp=8", &PlanOptions::default());
+        let mut whole = body(&Shards::new(&plan).unwrap());
+        whole.values[0] = f32(&[16, 8]).into();
+        expect!["sdy.manual_computation: argument 0 of the region is f32[16,8]; f32[16,8] at (fsdp, -) has shards f32[2,8]"].assert_eq(&ShardedModule::explicit(&program, &plan, whole).unwrap_err().to_string());
+        let mut few = body(&Shards::new(&plan).unwrap());
+        few.arguments.pop();
+        expect!["sdy.manual_computation: 2 operands with 2 shardings for 1 arguments"].assert_eq(&ShardedModule::explicit(&program, &plan, few).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn what_is_split_over_a_tensor_axis_is_annotated() {
+        let program = program(&[16, 8]);
+        let rule = crate::TensorRule { modules: "w".parse().unwrap(), split: crate::TensorSplit::Colwise };
+        let tensor = Some(crate::TensorPlan { rules: vec![rule] });
+        let plan = plan(&program, "fsdp=2,tensor=2", &PlanOptions { tensor, ..PlanOptions::default() });
+        assert!(Lowering::Auto.shards(&plan).unwrap().is_none());
+        expect!["w is split over mesh axis tensor, along which all devices see the same examples; the explicit lowering gathers over the axes of the batch only: use --lowering annotate"].assert_eq(&Lowering::Explicit.shards(&plan).unwrap_err().to_string());
+    }
 }

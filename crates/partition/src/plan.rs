@@ -6,7 +6,9 @@
 use std::fmt;
 
 use shardwright_hlo::{ArgumentKind, Module};
-use shardwright_mesh::{AbstractMesh, AxisName, DimSharding, NamedSharding, PartitionSpec, ShardingError};
+use shardwright_mesh::{
+    AbstractMesh, AxisName, DimSharding, NamedSharding, PartitionSpec, Placement, ShardingError,
+};
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
@@ -46,7 +48,10 @@ pub enum DimRule {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardingPlan {
     mesh: AbstractMesh,
+    /// What parameters are split over.
     axis: AxisName,
+    /// The axes of the mesh that it is made of.
+    sub_axes: Vec<AxisName>,
     strategy: Strategy,
     tensor: TensorPlan,
     arguments: Vec<PlannedArgument>,
@@ -184,6 +189,7 @@ impl ShardingPlan {
         let mut plan = ShardingPlan {
             mesh: mesh.clone(),
             axis: axis.as_str().into(),
+            sub_axes: vec![axis.as_str().into()],
             strategy: *strategy,
             tensor: options.tensor.clone().unwrap_or_default(),
             arguments: Vec::with_capacity(module.arguments.len()),
@@ -227,6 +233,22 @@ impl ShardingPlan {
         NamedSharding::new(&self.mesh, spec).expect("each axis of the mesh is named once")
     }
 
+    /// The same plan over the [physical mesh](Placement::physical_mesh) of a placement: each axis is replaced by those of
+    /// the torus that it is made of, and each block stays on its device.
+    ///
+    /// # Errors
+    /// When the plan is for another mesh than the placement's.
+    pub fn placed(&self, placement: &Placement) -> Result<ShardingPlan, ShardingError> {
+        let place = |argument: &PlannedArgument| {
+            let sharding = placement.physical_sharding(&argument.sharding)?;
+            Ok(PlannedArgument { sharding, ..argument.clone() })
+        };
+        let sub_axes = placement.sub_axes(&self.axis).iter().map(|sub| sub.name.clone()).collect();
+        let arguments = self.arguments.iter().map(place).collect::<Result<_, ShardingError>>()?;
+        let mesh = placement.physical_mesh().shape().clone();
+        Ok(ShardingPlan { mesh, sub_axes, arguments, ..self.clone() })
+    }
+
     /// Where the arguments of a program lie, and its outputs: where their donors do, else whole on every device.
     pub(crate) fn argument_and_output_shardings(
         &self,
@@ -261,9 +283,10 @@ impl ShardingPlan {
 
     /// How many parameters are split over the axis for that, if it has more than one device, and how many there are.
     pub fn split_parameters(&self) -> (usize, usize) {
-        let is_open = self.mesh.axis_size(self.axis.as_str()).is_some_and(|n| n > 1);
-        let is_split =
-            |a: &&PlannedArgument| is_open && a.sharding.spec().axes().any(|axis| *axis == self.axis);
+        let is_split = |a: &&PlannedArgument| {
+            let mut axes = a.sharding.spec().axes().filter(|axis| self.sub_axes.contains(axis));
+            axes.any(|axis| self.mesh.axis_size(axis) > Some(1))
+        };
         let parameters = || self.arguments.iter().filter(|a| a.kind == ArgumentKind::Parameter);
         (parameters().filter(is_split).count(), parameters().count())
     }

@@ -129,8 +129,8 @@ pub struct ShardingConfig {
     pub dim_rule: DimRule,
     /// Parameters of fewer bytes stay whole.
     pub min_shard_bytes: usize,
-    /// How the plan is written into the program; `None` takes what measures best on the platform.
-    pub lowering: Option<Lowering>,
+    /// How that is written into the program.
+    pub lowering: Lowering,
     /// Wrapping and rematerialisation.
     pub fsdp: FsdpConfig,
     /// Rematerialise the wrapped units, whatever `fsdp` says: Trainer's `gradient_checkpointing`.
@@ -158,7 +158,7 @@ impl Default for ShardingConfig {
             strategy: Strategy::FullShard,
             dim_rule: DimRule::default(),
             min_shard_bytes: 0,
-            lowering: None,
+            lowering: Lowering::default(),
             fsdp: FsdpConfig::default(),
             gradient_checkpointing: false,
         }

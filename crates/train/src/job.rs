@@ -15,8 +15,7 @@ use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::Mesh;
 use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters};
 use shardwright_partition::{
-    CollectiveSummary, FsdpConfig, Lowering, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy,
-    data_axes,
+    CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy, data_axes,
 };
 use shardwright_runtime::Runtime;
 use shardwright_runtime::compile::CompiledBy;
@@ -197,7 +196,7 @@ impl Job {
             let notice = format!("{dropped} blocks of each epoch do not fill a batch and are dropped");
             observer.event(Event::Notice(&notice));
         }
-        let step_config = self.step_config(runtime, batches.plan().global_batch_size);
+        let step_config = self.step_config(batches.plan().global_batch_size);
         let module = step_config.module(&self.model)?;
         let plan = step_config.sharding_plan(&self.model, &module, mesh.shape())?;
         self.check_sharded(&plan, observer)?;
@@ -209,6 +208,7 @@ impl Job {
             remat: self.remat,
         });
 
+        let (mesh, plan) = step_config.on_torus(runtime, mesh, plan)?;
         observer.event(Event::Phase(Phase::Compile));
         let (step, draws) = self.compile_all(runtime, &mesh, &step_config, module, plan, observer)?;
         observer.event(Event::Phase(Phase::Weights));
@@ -275,7 +275,7 @@ impl Job {
         Ok(Batches::new(&self.blocks, plan)?)
     }
 
-    fn step_config(&self, runtime: &Runtime, global_batch_size: usize) -> StepConfig {
+    fn step_config(&self, global_batch_size: usize) -> StepConfig {
         let sharding = &self.config.sharding;
         StepConfig {
             global_batch_size,
@@ -293,7 +293,7 @@ impl Job {
                 ignored: sharding.fsdp.ignored.clone(),
                 tensor: sharding.fsdp.tensor.clone(),
             },
-            lowering: sharding.lowering.unwrap_or_else(|| Lowering::for_platform(runtime.platform())),
+            lowering: sharding.lowering,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use shardwright_graph::{Graph, GraphError, Recompute, Value};
 use shardwright_hlo::{ArgumentKind, Binary, Comparison, Module, Unary, VerifiedModule, verify};
-use shardwright_mesh::{AbstractMesh, Mesh};
+use shardwright_mesh::{AbstractMesh, Mesh, Placement};
 use shardwright_model::{
     ModelConfig, ParameterInfo, TensorError, TensorStyle, Weights, causal_loss, logits, parameters,
     tensor_plan,
@@ -92,12 +92,39 @@ impl StepConfig {
         module: VerifiedModule,
         plan: &ShardingPlan,
     ) -> Result<ShardedModule, TrainError> {
-        match self.lowering {
-            Lowering::Annotate => Ok(ShardedModule::from_plan(module, plan, &self.wrap)?),
-            Lowering::Explicit => {
-                let body = self.trace(model, Some(&Shards::new(plan)?))?;
+        match self.lowering.shards(plan)? {
+            None => Ok(ShardedModule::from_plan(module, plan, &self.wrap)?),
+            Some(shards) => {
+                let body = self.trace(model, Some(&shards))?;
                 Ok(ShardedModule::explicit(&module, plan, body)?)
             }
+        }
+    }
+
+    /// The mesh and the plan that a step is compiled for. Where its collectives are written by hand and the devices lie
+    /// on a torus, they run over the axes of that: compilers make gathers and scatters of those, and not of one axis
+    /// over all.
+    ///
+    /// # Errors
+    /// When the lowering cannot write the plan.
+    pub fn on_torus(
+        &self,
+        runtime: &Runtime,
+        mesh: Mesh,
+        plan: ShardingPlan,
+    ) -> Result<(Mesh, ShardingPlan), TrainError> {
+        // Devices without a topology, or in another order than it suggests, are taken as they are.
+        let placement = match self.lowering.shards(&plan)? {
+            None => None,
+            Some(_) => runtime.physical_topology().ok().and_then(|on| Placement::new(mesh.shape(), &on).ok()),
+        };
+        let is_torus = |placed: &Placement| {
+            *placed.mesh() == mesh && mesh.shape().axis_names().any(|axis| placed.sub_axes(axis).len() > 1)
+        };
+        match placement.filter(is_torus).map(|placed| (placed.physical_mesh().clone(), plan.placed(&placed)))
+        {
+            Some((physical, Ok(placed))) => Ok((physical, placed)),
+            _ => Ok((mesh, plan)),
         }
     }
 
@@ -287,7 +314,8 @@ impl TrainStep {
     ) -> Result<TrainStep, TrainError> {
         let module = config.module(model)?;
         let plan = config.sharding_plan(model, &module, mesh.shape())?;
-        TrainStep::compile_planned(runtime, mesh, model, config, module, plan)
+        let (mesh, plan) = config.on_torus(runtime, mesh.clone(), plan)?;
+        TrainStep::compile_planned(runtime, &mesh, model, config, module, plan)
     }
 
     pub(crate) fn compile_planned(
