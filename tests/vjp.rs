@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use shardwright_graph::{Graph, GraphError, Recompute, Value};
 use shardwright_hlo::{
-    ArgumentKind, Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, Role, ScatterDims,
-    SliceBounds, Unary, Unit, VerifiedModule, verify,
+    ArgumentKind, AxisGroup, Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, Role,
+    ScatterDims, SliceBounds, Unary, Unit, VerifiedModule, verify,
 };
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{IGNORED_LABEL, ModelConfig, Weights, causal_loss, logits, parameters};
-use shardwright_partition::ShardedModule;
+use shardwright_partition::{PlanOptions, ShardedModule, ShardingPlan, Shards};
 use shardwright_runtime::{Argument, Executable, RuntimeError, ShardedArray};
 use shardwright_tensor::{DType, HostArray, Shape, TensorType};
 use support::runtime;
@@ -623,4 +623,75 @@ fn a_whole_model() {
     let ty = TensorType::new(DType::F64, [11, 8]).unwrap();
     assert_eq!(*case.inputs[0].ty(), ty, "the token table comes first");
     assert!(kept[1].iter().any(|v| v.abs() > 0.1), "gradients are not just rounding");
+}
+
+/// Checks the gradient of a parameter, taken in a program of shards over `data=2,fsdp=4`, against differences of the
+/// whole. `build` gives the loss, of a device's shard of the parameter and its part of the batch.
+#[track_caller]
+fn check_shards(
+    name: &str,
+    options: &PlanOptions,
+    build: impl Fn(&Graph, [Value; 2], &Shards<'_>) -> Result<Value>,
+) {
+    let mesh = Mesh::iota(AbstractMesh::parse("data=2,fsdp=4").unwrap());
+    let ty = TensorType::new(DType::F64, [8, 4]).unwrap();
+    // Says what goes in and comes out; what is computed is up to the program of shards.
+    let g = Graph::new(name);
+    let w = g.argument("w", ty.clone(), ArgumentKind::Parameter);
+    g.argument("x", ty, ArgumentKind::Batch);
+    g.output("loss", g.sum(w, &[0, 1]).unwrap());
+    g.donated_output("w", w, 0);
+    let global = verify(g.finish()).unwrap();
+    let plan = ShardingPlan::new(&global, mesh.shape(), options).unwrap();
+    let shards = Shards::new(&plan).unwrap();
+
+    for recompute in [Recompute::Nothing, Recompute::Weights, Recompute::All] {
+        let g = Graph::new(name);
+        let w = g.argument("w", shards.ty(0), ArgumentKind::Parameter);
+        let x = g.argument("x", shards.ty(1), ArgumentKind::Batch);
+        g.stored_as(w, shards.gathers(0));
+        let loss = g.unit("u", "Unit", || build(&g, [w, x], &shards)).unwrap();
+        g.output("loss", loss);
+        g.output("w", g.gradients(loss, &[w], &|_| recompute).unwrap()[0]);
+        let sharded =
+            ShardedModule::explicit(&global, &plan, g.finish()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let program = runtime(8).compile(&sharded, &mesh).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let unused: &Build = &|_, x| Ok(x[0]);
+        let case = Case::new(name, &[&[8, 4], &[8, 4]], &(-1.0..1.0), unused);
+        case.compare(
+            "differences",
+            &case.call(&program)[1..],
+            &case.differences(&program)[..1],
+            case.tolerance,
+        );
+    }
+}
+
+#[test]
+fn collectives() {
+    let split = PlanOptions::default();
+    let whole = PlanOptions { min_shard_bytes: 1 << 20, ..PlanOptions::default() };
+    let mixed = |g: &Graph, w: Value, x: Value| g.unary(Unary::Tanh, g.dot(x, w, &[], &[(1, 1)])?);
+    let total = |g: &Graph, y: Value, shards: &Shards<'_>| {
+        g.all_reduce(g.sum(g.mul(y, y)?, &[0, 1])?, shards.batch().unwrap())
+    };
+    for (name, options) in [("a parameter in shards", &split), ("a parameter that each device has", &whole)] {
+        check_shards(name, options, |g, [w, x], shards| total(g, mixed(g, g.weight(w)?, x)?, shards));
+    }
+    check_shards("all_gather and vary by hand, of a dim and of another", &split, |g, [w, x], shards| {
+        let [data, fsdp] = ["data", "fsdp"].map(|axis| AxisGroup::new(shards.mesh(), [axis.into()]).unwrap());
+        let rows = g.all_gather(g.vary(w, data)?, 0, fsdp.clone())?;
+        let columns = g.all_gather(g.mul(x, x)?, 1, fsdp)?;
+        let columns = g.reshape(columns, &[4, 4])?;
+        total(g, mixed(g, rows, columns)?, shards)
+    });
+    check_shards("reduce_scatter", &split, |g, [w, x], shards| {
+        let fsdp = AxisGroup::new(shards.mesh(), ["fsdp".into()]).unwrap();
+        let y = mixed(g, g.weight(w)?, x)?;
+        total(g, g.reduce_scatter(y, 1, fsdp)?, shards)
+    });
+    check_shards("a function of an all_reduce", &split, |g, [w, x], shards| {
+        let sum = total(g, mixed(g, g.weight(w)?, x)?, shards)?;
+        g.mul(sum, g.unary(Unary::Exponential, g.scale(sum, -0.01)?)?)
+    });
 }

@@ -19,7 +19,7 @@ use shardwright_hlo::{
     Argument, ArgumentKind, AxisGroup, Instruction, Location, ManualComputation, Module, Op, Output, Region,
     SliceBounds, Unit, ValueId, VerifiedModule, verify,
 };
-use shardwright_mesh::{AxisName, NamedSharding};
+use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
 use shardwright_tensor::TensorType;
 
 use crate::{PlanError, ShardError, ShardedModule, ShardingPlan};
@@ -74,6 +74,11 @@ impl<'p> Shards<'p> {
             }
         }
         Ok(Shards { plan, data })
+    }
+
+    /// The mesh that it is one device of.
+    pub fn mesh(&self) -> &AbstractMesh {
+        self.plan.mesh()
     }
 
     /// The type of a device's shard of the argument with this index, padding included.
@@ -209,7 +214,6 @@ fn whole(ty: &TensorType) -> SliceBounds {
 mod tests {
     use expect_test::{Expect, expect};
     use shardwright_hlo::Unary;
-    use shardwright_mesh::AbstractMesh;
     use shardwright_tensor::DType;
 
     use super::*;
@@ -350,7 +354,8 @@ mod tests {
         expect!["sdy.manual_computation: argument 0 of the region is f32[16,8]; f32[16,8] at (fsdp, -) has shards f32[2,8]"].assert_eq(&ShardedModule::explicit(&program, &plan, whole).unwrap_err().to_string());
         let mut few = body(&Shards::new(&plan).unwrap());
         few.arguments.pop();
-        expect!["sdy.manual_computation: 2 operands with 2 shardings for 1 arguments"].assert_eq(&ShardedModule::explicit(&program, &plan, few).unwrap_err().to_string());
+        expect!["sdy.manual_computation: 2 operands with 2 shardings for 1 arguments"]
+            .assert_eq(&ShardedModule::explicit(&program, &plan, few).unwrap_err().to_string());
     }
 
     #[test]
