@@ -2,10 +2,15 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+use std::env;
+use std::process::Command;
+
 use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{ModelConfig, ParameterInfo, parameters};
 use shardwright_partition::{DimRule, Lowering, PlanOptions, ShardingPlan, Strategy};
+use shardwright_runtime::topology::{Topology, TopologyOptions, VARIABLES};
 use shardwright_train::{StepConfig, TrainStep};
 use support::{oracle_model, oracle_step, runtime};
 
@@ -155,5 +160,50 @@ fn small_parameters_stay_whole_and_their_gradients_are_summed() {
     let norms: usize = step.parameter_bytes(is_norm).0.iter().sum();
     step.check(CollectiveKind::AllGather, [whole, again].concat());
     step.check(CollectiveKind::ReduceScatter, shards);
+    step.check_sums(norms + NUMBERS);
+}
+
+#[test]
+fn on_a_torus_gathers_and_scatters_run_over_its_axes() {
+    // The TPU compiler wants variables of its own, so it runs in a child.
+    if !VARIABLES.iter().all(|(name, value)| env::var(name).is_ok_and(|set| set == *value)) {
+        let mut child = Command::new(env::current_exe().unwrap());
+        let test = ["--exact", "on_a_torus_gathers_and_scatters_run_over_its_axes", "--nocapture"];
+        let output = child.args(test).envs(VARIABLES).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    // Shards of these weights are whole tiles. Of smaller ones the compiler makes an all-reduce.
+    let text = r#"{"model_type": "llama", "hidden_size": 256, "intermediate_size": 2048, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "vocab_size": 1024}"#;
+    let model = ModelConfig::parse(text, "config.json").unwrap();
+    let config = StepConfig {
+        global_batch_size: 16,
+        lowering: Lowering::Explicit,
+        ..oracle_step(&model, PlanOptions { min_shard_bytes: 4096, ..PlanOptions::default() })
+    };
+    let topology = Topology::open("v5e:4x4", &TopologyOptions::default()).unwrap();
+    let placement = topology.place("fsdp=-1").unwrap();
+    let module = config.module(&model).unwrap();
+    let plan = config.sharding_plan(&model, &module, placement.mesh().shape()).unwrap();
+    let plan = plan.placed(&placement).unwrap();
+    assert_eq!(plan.mesh().to_string(), "fsdp.x=4, fsdp.y=4");
+    let sharded = config.lower(&model, module, &plan).unwrap();
+    let compiled = topology.compile(&sharded, placement.physical_mesh()).unwrap().compiled().unwrap();
+    let step = Step { model, plan, compiled };
+
+    let is_norm = |p: &ParameterInfo| p.shape.len() == 1;
+    for parameter in parameters(&step.model).iter().filter(|p| !is_norm(p)) {
+        let unit = parameter.name.trim_end_matches(".weight");
+        let gathers = step.of_kind(CollectiveKind::AllGather).filter(|c| c.op_name.ends_with(unit));
+        // What a gather is overlapped with has its name too.
+        let bytes: BTreeSet<u64> = gathers.map(|c| c.bytes).collect();
+        let bytes: Vec<u64> = bytes.into_iter().collect();
+        assert!(matches!(bytes[..], [once, twice] if twice == 4 * once), "{unit}: {bytes:?}");
+    }
+    let (split, _) = step.plan.split_parameters();
+    assert_eq!(step.of_kind(CollectiveKind::ReduceScatter).count(), 2 * split, "{:#?}", step.compiled);
+    let norms: usize = step.parameter_bytes(is_norm).0.iter().sum();
     step.check_sums(norms + NUMBERS);
 }
