@@ -63,3 +63,47 @@ impl Graph {
             || instruction.results.iter().any(|result| assembly.contains(result))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use shardwright_hlo::{ArgumentKind, Module, Phase, SliceBounds, Unary};
+    use shardwright_tensor::{DType, TensorType};
+
+    use super::*;
+    use crate::Recompute;
+
+    /// A function of the first two of three numbers, which are used as a weight in two units.
+    fn module(recompute: Recompute) -> Module {
+        let g = Graph::new("m");
+        let w = g.argument("w", TensorType::new(DType::F32, [3]).unwrap(), ArgumentKind::Parameter);
+        let cut = SliceBounds { starts: vec![0], limits: vec![2], strides: vec![1] };
+        g.stored_as(w, vec![Op::Slice(cut)]);
+        let layer = || g.unary(Unary::Tanh, g.mul(g.weight(w)?, g.weight(w)?)?);
+        let first = g.unit("0", "Layer", layer).unwrap();
+        let second = g.unit("1", "Layer", layer).unwrap();
+        let loss = g.sum(g.mul(first, second).unwrap(), &[0]).unwrap();
+        let of_first = |unit: &shardwright_hlo::Unit| match &*unit.path {
+            "0" => recompute,
+            _ => Recompute::Nothing,
+        };
+        let gradient = g.gradients(loss, &[w], &of_first).unwrap()[0];
+        assert_eq!(g.dims(gradient), [3]);
+        g.output("dw", gradient);
+        shardwright_hlo::verify(g.finish()).unwrap().into_inner()
+    }
+
+    fn slices(module: &Module, phase: Phase) -> usize {
+        let is_cut = |i: &&Instruction| matches!(i.op, Op::Slice(_)) && i.location.phase == phase;
+        module.instructions.iter().filter(is_cut).count()
+    }
+
+    #[test]
+    fn what_is_stored_is_brought_together_once_a_pass() {
+        let kept = module(Recompute::Nothing);
+        assert_eq!((slices(&kept, Phase::Forward), slices(&kept, Phase::Recompute)), (1, 0));
+        let again = module(Recompute::Weights);
+        assert_eq!((slices(&again, Phase::Forward), slices(&again, Phase::Recompute)), (1, 1));
+        let kept = module(Recompute::Activations);
+        assert_eq!((slices(&kept, Phase::Forward), slices(&kept, Phase::Recompute)), (1, 0));
+    }
+}
