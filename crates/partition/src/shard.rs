@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shardwright_hlo::{ArgumentKind, Module, Op, Role, Shardings, UnitId, ValueId, VerifiedModule, print};
+use shardwright_hlo::{ArgumentKind, Binary, Module, Op, Role, Shardings, UnitId, ValueId, VerifiedModule, print};
 use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
 use thiserror::Error;
 
@@ -183,6 +183,7 @@ fn check<'a>(
 /// What the plan pins between arguments and outputs.
 fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeMap<ValueId, NamedSharding> {
     let parameters = parameters_of(module);
+    let tables = tables_of(module);
     let mut pinned = BTreeMap::new();
     for instruction in &module.instructions {
         let Op::Boundary(role) = instruction.op else { continue };
@@ -199,6 +200,11 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
                 None => continue,
             },
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
+            Role::TableGradient => match tables.get(&value).map(|&table| (table, &plan.arguments()[table])) {
+                // Rows that devices hold for others would otherwise be sent to them one activation after the other.
+                Some((table, a)) if !a.sharding.spec().dims()[0].axes.is_empty() => plan.gathered(table),
+                _ => continue,
+            },
             Role::Stored => continue,
         };
         pinned.insert(value, sharding);
@@ -218,6 +224,23 @@ fn parameters_of(module: &Module) -> BTreeMap<ValueId, usize> {
                     known.insert(*result, parameter);
                 }
             }
+        }
+    }
+    known
+}
+
+/// For each value that is added into the gradient of a parameter: the index of that argument.
+fn tables_of(module: &Module) -> BTreeMap<ValueId, usize> {
+    let mut known = BTreeMap::new();
+    for instruction in module.instructions.iter().rev() {
+        let [result] = instruction.results[..] else { continue };
+        let parameter = match instruction.op {
+            Op::Boundary(Role::Gradient { parameter }) => Some(parameter),
+            Op::Binary(Binary::Add) | Op::Boundary(_) | Op::Convert(_) => known.get(&result).copied(),
+            _ => None,
+        };
+        if let Some(parameter) = parameter {
+            known.extend(instruction.operands.iter().map(|&operand| (operand, parameter)));
         }
     }
     known

@@ -59,7 +59,9 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
     if let Some(kept) = &sharding.fsdp.keep_gathered {
         wrap = wrap.keeping_gathered(kept);
     }
-    for notice in sharding.fsdp.unmatched(modules.iter().map(|m| m.path.as_str())) {
+    let infos = parameters(&model);
+    let names = modules.iter().map(|m| m.path.as_str()).chain(infos.iter().map(|p| p.name.as_str()));
+    for notice in sharding.fsdp.unmatched(names) {
         observer.event(Event::Notice(&notice.to_string()));
     }
     let remat = sharding.fsdp.grad_ckpt || sharding.gradient_checkpointing;
