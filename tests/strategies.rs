@@ -116,7 +116,7 @@ fn check_tensor(mesh: &str, remat: bool, strategy: Strategy) {
     let gathered = if size("fsdp") > 1 { infos.iter().chain(again).map(of).collect() } else { vec![] };
     step.check_same("gathers over fsdp", step.bytes(AllGather, "fsdp"), gathered.clone());
     // Gradients of key and value heads that several devices share go to all of these.
-    let is_shared = |name: &str| kv_is_whole && is_kv(name) && name.ends_with("/backward");
+    let is_shared = |name: &str| kv_is_whole && name.contains("self_attn") && name.ends_with("/backward");
     let others = [AllGather, CollectivePermute].map(|kind| step.of_kind(kind)).concat();
     let others = others.into_iter().filter(|(c, axes)| axes == "?" && !is_shared(&c.op_name));
     assert_eq!(others.collect::<Vec<_>>(), []);
@@ -125,7 +125,8 @@ fn check_tensor(mesh: &str, remat: bool, strategy: Strategy) {
     // Forward, one sum after each attention and one after each MLP.
     let forward = |layer: &str| {
         let is_sum = |name: &str| name.contains(layer) && !name.contains('/');
-        let sums = step.of_kind(AllReduce).into_iter().filter(|(c, axes)| axes == "tensor" && is_sum(&c.op_name));
+        let sums =
+            step.of_kind(AllReduce).into_iter().filter(|(c, axes)| axes == "tensor" && is_sum(&c.op_name));
         sums.map(|(c, _)| usize::try_from(c.bytes).unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(forward("self_attn.o_proj"), [activation; LAYERS]);

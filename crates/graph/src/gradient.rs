@@ -67,12 +67,8 @@ impl Graph {
         if ty.rank() != 0 || !ty.dtype.is_float() {
             return Err(GraphError::NotAScalar { ty });
         }
-        let mut reverse = Reverse {
-            graph: self,
-            depends: Vec::new(),
-            cotangents: HashMap::new(),
-            copies: HashMap::new(),
-        };
+        let mut reverse =
+            Reverse { graph: self, depends: Vec::new(), cotangents: HashMap::new(), copies: HashMap::new() };
         reverse.find_dependent(wrt);
         reverse.cotangents.insert(loss, self.full_like(loss, 1.0)?);
         let (end, units) = {
@@ -104,7 +100,8 @@ fn outermost(units: &[Unit], recompute: &dyn Fn(&Unit) -> Recompute) -> HashMap<
     let inside = |inner: &Range<usize>, outer: &Range<usize>| {
         inner != outer && outer.start <= inner.start && inner.end <= outer.end
     };
-    let is_outer = |unit: &&Remat| !chosen.iter().any(|other| inside(&unit.instructions, &other.instructions));
+    let is_outer =
+        |unit: &&Remat| !chosen.iter().any(|other| inside(&unit.instructions, &other.instructions));
     chosen.iter().filter(is_outer).map(|unit| (unit.instructions.end, unit.clone())).collect()
 }
 
@@ -303,7 +300,8 @@ impl Reverse<'_> {
 
 /// What `body` uses and does not define, in order of first use.
 fn inputs_of(body: &[&Instruction]) -> Vec<ValueId> {
-    let mut known: std::collections::HashSet<ValueId> = outputs_of(body.iter().copied()).into_iter().collect();
+    let mut known: std::collections::HashSet<ValueId> =
+        outputs_of(body.iter().copied()).into_iter().collect();
     body.iter().flat_map(|i| &i.operands).copied().filter(|&v| known.insert(v)).collect()
 }
 
@@ -333,7 +331,8 @@ mod tests {
             x = g.unit(format!("layers.{i}"), "Layer", body).unwrap();
         }
         let loss = g.sum(x, &[0]).unwrap();
-        for (name, gradient) in ["g0", "g1"].into_iter().zip(g.gradients(loss, &[w0, w1], recompute).unwrap()) {
+        for (name, gradient) in ["g0", "g1"].into_iter().zip(g.gradients(loss, &[w0, w1], recompute).unwrap())
+        {
             g.output(name, gradient);
         }
         verify(g.finish()).unwrap().into_inner()

@@ -193,7 +193,8 @@ impl FsdpConfig {
             .chain(kept)
             .chain(tensor.map(|rule| (keys::TENSOR_PLAN, &rule.modules)));
         let fits_none = |(_, pattern): &(_, &ModulePattern)| !names.clone().any(|name| pattern.covers(name));
-        let notice = |(key, pattern): (_, &ModulePattern)| Notice::NothingMatched { key, pattern: pattern.clone() };
+        let notice =
+            |(key, pattern): (_, &ModulePattern)| Notice::NothingMatched { key, pattern: pattern.clone() };
         patterns.filter(fits_none).map(notice).collect()
     }
 
@@ -209,7 +210,8 @@ impl FsdpConfig {
         ];
         entries.extend(self.sharding.map(ShardingRequest::entry));
         entries.extend(self.wrap.entries());
-        let texts = |patterns: &[ModulePattern]| json!(patterns.iter().map(|p| p.to_string()).collect::<Vec<_>>());
+        let texts =
+            |patterns: &[ModulePattern]| json!(patterns.iter().map(|p| p.to_string()).collect::<Vec<_>>());
         entries.extend((!self.ignored.is_empty()).then(|| (keys::IGNORED_MODULES, texts(&self.ignored))));
         entries.extend(self.keep_gathered.iter().map(|kept| (keys::KEEP_GATHERED_MODULES, texts(kept))));
         entries.extend(self.tensor.iter().map(|plan| {

@@ -239,7 +239,8 @@ impl ShardingPlan {
     /// How many parameters are split over the axis for that, if it has more than one device, and how many there are.
     pub fn split_parameters(&self) -> (usize, usize) {
         let is_open = self.mesh.axis_size(self.axis.as_str()).is_some_and(|n| n > 1);
-        let is_split = |a: &&PlannedArgument| is_open && a.sharding.spec().axes().any(|axis| *axis == self.axis);
+        let is_split =
+            |a: &&PlannedArgument| is_open && a.sharding.spec().axes().any(|axis| *axis == self.axis);
         let parameters = || self.arguments.iter().filter(|a| a.kind == ArgumentKind::Parameter);
         (parameters().filter(is_split).count(), parameters().count())
     }
@@ -477,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn small_parameters_and_no_shard_stay_whole() {
+    fn small_and_ignored_parameters_and_no_shard_stay_whole() {
         let specs = |options| {
             let plan = plan(&[("w", &[8, 16]), ("norm", &[8])], "fsdp=4", options).unwrap();
             let parameters = plan.arguments()[..2].iter();
@@ -485,6 +486,8 @@ mod tests {
         };
         assert_eq!(specs(PlanOptions { min_shard_bytes: 33, ..Default::default() }), "(-, fsdp) (-)");
         assert_eq!(specs(PlanOptions { strategy: Strategy::NoShard, ..Default::default() }), "(-, -) (-)");
+        let ignored = vec!["w".parse().unwrap()];
+        assert_eq!(specs(PlanOptions { ignored, ..Default::default() }), "(-, -) (fsdp)");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use shardwright_hlo::{ArgumentKind, Binary, Module, Op, Role, Shardings, UnitId, ValueId, VerifiedModule, print};
+use shardwright_hlo::{
+    ArgumentKind, Binary, Module, Op, Role, Shardings, UnitId, ValueId, VerifiedModule, print,
+};
 use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
 use thiserror::Error;
 

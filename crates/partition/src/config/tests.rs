@@ -679,13 +679,19 @@ fn the_flag_and_the_file_settle_the_strategy() {
 
 #[test]
 fn modules_are_named_by_patterns() {
-    check_entries(r#""ignored_modules": "lm_head, layers.*.mlp", "keep_gathered_modules": []"#, expect![[r#"
+    check_entries(
+        r#""ignored_modules": "lm_head, layers.*.mlp", "keep_gathered_modules": []"#,
+        expect![[r#"
         ignored_modules = ["lm_head","layers.*.mlp"]
         keep_gathered_modules = []
-    "#]]);
-    check_entries(r#""keep_gathered_modules": ["layers.3"], "ignored_modules": []"#, expect![[r#"
+    "#]],
+    );
+    check_entries(
+        r#""keep_gathered_modules": ["layers.3"], "ignored_modules": []"#,
+        expect![[r#"
         keep_gathered_modules = ["layers.3"]
-    "#]]);
+    "#]],
+    );
     check_entries(
         r#""tp_plan": {"lm_head": "colwise_gather_output", "layers.*.mlp": "replicated"}, "tensor_plan": null"#,
         expect![[r#"
@@ -704,7 +710,8 @@ fn patterns_that_fit_no_module_are_noted() {
     expect![[r#"
         key ignored_modules: head fits no module of the model
         key keep_gathered_modules: layers.9 fits no module of the model
-        key tensor_plan: layers.*.mpl fits no module of the model"#]].assert_eq(&lines.join("\n"));
+        key tensor_plan: layers.*.mpl fits no module of the model"#]]
+    .assert_eq(&lines.join("\n"));
 }
 
 #[test]
