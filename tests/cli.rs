@@ -644,6 +644,7 @@ fn fsdp_words_and_files_are_checked() {
             "--mesh fsdp=0",
             "--mesh data=8",
             "--mesh fsdp=8 --fsdp_axis model",
+            "--fsdp_axis tensor",
         ],
         expect![[r#"
             > --fsdp full

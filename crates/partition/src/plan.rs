@@ -114,7 +114,7 @@ pub enum PlanError {
     TensorAxis,
     /// A dim that the tensor axis does not cut into equal parts.
     #[error(
-        "parameter {parameter}: dim {dim} of size {size} does not divide into {shards} parts (mesh axis {TENSOR_AXIS})"
+        "parameter {parameter}: dim {dim} of size {size} does not divide into {shards} parts (mesh axis {TENSOR_AXIS}); choose another size of the axis, or a tensor_plan in which this module is replicated"
     )]
     Tensor {
         /// Name of the parameter.
@@ -243,6 +243,14 @@ impl ShardingPlan {
             |a: &&PlannedArgument| is_open && a.sharding.spec().axes().any(|axis| *axis == self.axis);
         let parameters = || self.arguments.iter().filter(|a| a.kind == ArgumentKind::Parameter);
         (parameters().filter(is_split).count(), parameters().count())
+    }
+
+    /// How many parameters are split over the [tensor axis](TENSOR_AXIS).
+    pub fn tensor_parameters(&self) -> usize {
+        let is_split =
+            |a: &&PlannedArgument| a.sharding.spec().axes().any(|axis| axis.as_str() == TENSOR_AXIS);
+        let parameters = self.arguments.iter().filter(|a| a.kind == ArgumentKind::Parameter);
+        parameters.filter(is_split).count()
     }
 
     /// Bytes of parameters and optimizer state: over the whole mesh with nothing replicated, and on each device.

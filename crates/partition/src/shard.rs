@@ -70,9 +70,12 @@ impl ShardedModule {
     /// - Arguments lie where the plan puts them, and outputs with a donor where that lies. Other outputs are whole on
     ///   every device.
     /// - A parameter is gathered where it is used ([`Role::Weight`]), so the partitioner cannot choose to gather
-    ///   activations instead.
+    ///   activations instead. Over a tensor axis it stays split.
     /// - The activation that a wrapped unit hands on, and any outside wrapped units, is split as the batch is; its
-    ///   gradient too.
+    ///   gradient too. On a mesh with a tensor axis, so is what any module that the plan for that names hands on, and
+    ///   where the module is split by its outputs, that is split over the axis in its last dim.
+    /// - What is added into the rows of a table ([`Role::TableGradient`]) is summed over the devices. If rows are split,
+    ///   the partitioner would otherwise gather all activations to each device's rows.
     /// - The gradient of a parameter lies as the parameter does, so each device keeps its shard of the sum over all:
     ///   a reduce-scatter, or an all-reduce and a slice where the compiler has no better.
     ///
@@ -203,7 +206,6 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
             },
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
             Role::TableGradient => match tables.get(&value).map(|&table| (table, &plan.arguments()[table])) {
-                // Rows that devices hold for others would otherwise be sent to them one activation after the other.
                 Some((table, a)) if !a.sharding.spec().dims()[0].axes.is_empty() => plan.gathered(table),
                 _ => continue,
             },
@@ -333,6 +335,27 @@ mod tests {
         assert_eq!(constraints(Strategy::FullShard, &["Layer"]), [gathered, batch, scattered]);
         assert_eq!(constraints(Strategy::FullShard, &["Mlp"]), [gathered, batch, batch, scattered]);
         assert_eq!(constraints(Strategy::NoShard, &["Layer"]), [batch, "[{}, {}]"]);
+    }
+
+    #[test]
+    fn tables_split_by_rows_get_sums() {
+        let tables = |spec_dims: [usize; 2]| {
+            let mut m = Module::new("step");
+            let ty = |dtype, dims: &[usize]| TensorType::new(dtype, dims).unwrap();
+            let table = m.add_argument_of_kind("table", ty(DType::F32, &spec_dims), ArgumentKind::Parameter);
+            let added = m.push(Op::Boundary(Role::TableGradient), &[table]).unwrap();
+            let sum = m.push(Op::Binary(Binary::Add), &[added[0], table]).unwrap();
+            let sum = m.push(Op::Boundary(Role::Gradient { parameter: 0 }), &sum).unwrap();
+            m.add_donated_output("table", sum[0], 0);
+            let module = verify(m).unwrap();
+            let mesh = AbstractMesh::parse("fsdp=4").unwrap();
+            let plan = ShardingPlan::new(&module, &mesh, &PlanOptions::default()).unwrap();
+            let text =
+                ShardedModule::from_plan(module, &plan, &WrapPolicy::default()).unwrap().stablehlo_text();
+            text.matches("<@mesh, [{}, {}]>").count()
+        };
+        assert_eq!(tables([16, 8]), 1, "pinned whole");
+        assert_eq!(tables([8, 16]), 0, "left to the compiler");
     }
 
     #[test]

@@ -193,21 +193,29 @@ mod tests {
 
     #[test]
     fn modules_are_split_over_tensor_and_what_is_left_over_fsdp() {
-        check("fsdp=4, tensor=2", &mlp(), expect![[r#"
+        check(
+            "fsdp=4, tensor=2",
+            &mlp(),
+            expect![[r#"
             mlp.up.weight (tensor, fsdp) used (tensor, -)
             mlp.up.bias ((tensor,fsdp)) used (tensor)
             mlp.down.weight (fsdp, tensor) used (-, tensor)
             mlp.down.bias (fsdp) used (-)
             head.weight (tensor, fsdp) used (tensor, -)
-            norm.weight (fsdp) used (-)"#]]);
+            norm.weight (fsdp) used (-)"#]],
+        );
         let options = PlanOptions { strategy: Strategy::NoShard, ..mlp() };
-        check("data=4, tensor=2", &options, expect![[r#"
+        check(
+            "data=4, tensor=2",
+            &options,
+            expect![[r#"
             mlp.up.weight (tensor, -) used (tensor, -)
             mlp.up.bias (tensor) used (tensor)
             mlp.down.weight (-, tensor) used (-, tensor)
             mlp.down.bias (-) used (-)
             head.weight (tensor, -) used (tensor, -)
-            norm.weight (-) used (-)"#]]);
+            norm.weight (-) used (-)"#]],
+        );
     }
 
     #[test]
@@ -220,9 +228,21 @@ mod tests {
 
     #[test]
     fn meshes_that_do_not_fit_are_errors() {
-        check("fsdp=2, tensor=3", &mlp(), expect!["parameter mlp.up.weight: dim 0 of size 32 does not divide into 3 parts (mesh axis tensor)"]);
+        check(
+            "fsdp=2, tensor=3",
+            &mlp(),
+            expect![[
+                "parameter mlp.up.weight: dim 0 of size 32 does not divide into 3 parts (mesh axis tensor); choose another size of the axis, or a tensor_plan in which this module is replicated"
+            ]],
+        );
         let axis = TENSOR_AXIS.to_owned();
-        check("tensor=8", &PlanOptions { axis, ..mlp() }, expect!["parameters cannot be sharded over the axis tensor, over which all devices see the same examples; choose another with --fsdp_axis"]);
+        check(
+            "tensor=8",
+            &PlanOptions { axis, ..mlp() },
+            expect![[
+                "parameters cannot be sharded over the axis tensor, over which all devices see the same examples; choose another with --fsdp_axis"
+            ]],
+        );
     }
 
     #[test]
