@@ -2,7 +2,6 @@
 
 mod support;
 
-use shardwright_hlo::compiled::Collective;
 use shardwright_hlo::compiled::CollectiveKind::{self, AllGather, AllReduce, AllToAll, CollectivePermute};
 use shardwright_model::ParameterInfo;
 use shardwright_partition::{PlanOptions, Strategy};
@@ -142,12 +141,12 @@ fn check_tensor(mesh: &str, remat: bool, strategy: Strategy) {
     let summed = summed_over(&step, "tensor");
     assert!((activations..=activations + numbers).contains(&summed), "{summed} of {activations}");
 
-    // Gradients, of what each device holds of them, and no activations.
+    // Gradients, of what each device holds of them, and no activations. Those of shared heads are summed in parts first.
     let gradients: usize = infos.iter().map(of).sum();
     let sums = if size("data") > 1 && size("fsdp") > 1 { 2 * gradients } else { gradients };
-    let most = sums + (2 * infos.len() + 2) * F32;
-    let is_other = |c: &Collective, axes: &str| axes != "tensor" && !(axes == "?" && is_shared(&c.op_name));
-    let summed = step.of_kind(AllReduce).into_iter().filter(|(c, axes)| is_other(c, axes));
+    let shared = infos.iter().filter(|p| kv_is_whole && is_kv(&p.name)).map(of).sum::<usize>();
+    let most = sums + shared + (2 * infos.len() + 2) * F32;
+    let summed = step.of_kind(AllReduce).into_iter().filter(|(_, axes)| axes != "tensor");
     let summed: usize = summed.map(|(c, _)| usize::try_from(c.bytes).unwrap()).sum();
     assert!((gradients..=most).contains(&summed), "{summed} of {gradients} to {most}");
 }
