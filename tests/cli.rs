@@ -648,6 +648,7 @@ fn fsdp_words_and_files_are_checked() {
             "--mesh fsdp=0",
             "--mesh data=8",
             "--mesh fsdp=8 --fsdp_axis model",
+            "--fsdp_axis tensor",
         ],
         expect![[r#"
             > --fsdp full
@@ -666,10 +667,19 @@ fn fsdp_words_and_files_are_checked() {
             error: --mesh: axis fsdp has size 0; a size is at least 1, or -1 for the one axis that takes the rest
             exit code 2
             > --mesh data=8
-            error: --mesh: the mesh (data=8) has no axis fsdp to split parameters over; name one of its axes fsdp, or choose another with --fsdp_axis
-            exit code 2
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
             > --mesh fsdp=8 --fsdp_axis model
-            error: --mesh: the mesh (fsdp=8) has no axis model to split parameters over; name one of its axes model, or choose another with --fsdp_axis
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
+            > --fsdp_axis tensor
+            error: --fsdp_axis: parameters cannot be sharded over the axis tensor, over which all devices see the same examples; choose another with --fsdp_axis
             exit code 2
         "#]],
     );

@@ -115,13 +115,17 @@ curves! {
     adamw_biases: "adamw_bias_wd", ONE_AXIS;
     adamw_sizes_that_do_not_divide: "adamw_odd", ONE_AXIS;
     adamw_with_a_data_axis: "adamw_fp32_lr2e-3", ["data=2,fsdp=4", "data=4,fsdp=2"];
+    adamw_with_a_tensor_axis: "adamw_fp32_lr2e-3", ["fsdp=4,tensor=2", "fsdp=2,tensor=4", "data=2,fsdp=2,tensor=2"];
+    adamw_tied_embeddings_with_a_tensor_axis: "adamw_tied", ["fsdp=4,tensor=2"];
+    adamw_biases_with_a_tensor_axis: "adamw_bias_wd", ["fsdp=4,tensor=2"];
+    adamw_sizes_that_do_not_divide_with_a_tensor_axis: "adamw_odd", ["fsdp=4,tensor=2"];
 }
 
 #[test]
 fn strategies_and_dim_rules_do_not_change_the_numbers() {
     let strategy = |strategy| PlanOptions { strategy, ..Default::default() };
     let rule = |dim_rule| PlanOptions { dim_rule, ..Default::default() };
-    check("adamw_fp32_lr2e-3", &["fsdp=4"], &strategy(Strategy::NoShard));
+    check("adamw_fp32_lr2e-3", &["data=8"], &strategy(Strategy::NoShard));
     check("adamw_fp32_lr2e-3", &["fsdp=8"], &strategy(Strategy::ShardGradOp));
     check("adamw_fp32_lr2e-3", &["data=2,fsdp=4"], &strategy(Strategy::HybridShard));
     // Padded: no dim of this model divides by 8.

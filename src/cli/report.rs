@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use shardwright_mesh::{DrawStyle, draw_mesh};
-use shardwright_partition::{Bytes, Strategy, WrapConfig};
+use shardwright_partition::{Bytes, Strategy, TENSOR_AXIS, WrapConfig};
 use shardwright_train::{Event, Observer, Phase, ShardingConfig, StepMetrics, TrainConfig, TrainResults};
 
 use super::console::{self, Verbosity};
@@ -150,6 +150,11 @@ impl Observer for Report {
                     "split",
                     format!("{split} of {count} parameters; of {whole} with their optimizer state, {each} on each device"),
                 );
+                if let Some(ways) = plan.mesh().axis_size(TENSOR_AXIS) {
+                    let text =
+                        format!("{} parameters split {ways} ways over axis tensor", plan.tensor_parameters());
+                    self.fact("tensor", text);
+                }
                 if self.verbosity >= Verbosity::Verbose {
                     self.tell(draw_mesh(mesh, DrawStyle::Plain).trim_end().to_owned());
                     self.tell(plan.to_string().trim_end().to_owned());

@@ -367,7 +367,8 @@ fn gather(g: &Graph, [x, indices]: [ValueId; 2], dims: &GatherDims, ct: ValueId)
         unique_indices: false,
     };
     let zeros = g.full_like(x, 0.0)?;
-    g.op(Op::Scatter { kind: Reduction::Add, dims: scatter }, &[zeros, indices, ct])
+    let added = g.op(Op::Scatter { kind: Reduction::Add, dims: scatter }, &[zeros, indices, ct])?;
+    g.op(Op::Boundary(Role::TableGradient), &[added])
 }
 
 /// Each update gets the cotangent of the window that it was added to.

@@ -330,6 +330,8 @@ pub enum Role {
         /// Index into [`Module::arguments`](crate::Module::arguments).
         parameter: usize,
     },
+    /// What looking up rows of a table adds to the table's gradient.
+    TableGradient,
     /// An argument or output, next to the form in which it is stored.
     Stored,
     /// A place at which a program from elsewhere says where an array lies.

@@ -182,8 +182,8 @@ impl FsdpConfig {
         }
     }
 
-    /// A notice for each pattern that fits none of the model's modules, which are given by their paths.
-    pub fn unmatched<'p>(&self, modules: impl Iterator<Item = &'p str> + Clone) -> Vec<Notice> {
+    /// A notice for each pattern that covers none of these paths of the model's modules and names of its parameters.
+    pub fn unmatched<'p>(&self, names: impl Iterator<Item = &'p str> + Clone) -> Vec<Notice> {
         let kept = self.keep_gathered.iter().flatten().map(|p| (keys::KEEP_GATHERED_MODULES, p));
         let tensor = self.tensor.iter().flat_map(|plan| &plan.rules);
         let patterns = self
@@ -192,8 +192,7 @@ impl FsdpConfig {
             .map(|p| (keys::IGNORED_MODULES, p))
             .chain(kept)
             .chain(tensor.map(|rule| (keys::TENSOR_PLAN, &rule.modules)));
-        let fits_none =
-            |(_, pattern): &(_, &ModulePattern)| !modules.clone().any(|path| pattern.covers(path));
+        let fits_none = |(_, pattern): &(_, &ModulePattern)| !names.clone().any(|name| pattern.covers(name));
         let notice =
             |(key, pattern): (_, &ModulePattern)| Notice::NothingMatched { key, pattern: pattern.clone() };
         patterns.filter(fits_none).map(notice).collect()

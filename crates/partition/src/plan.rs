@@ -129,7 +129,7 @@ pub enum PlanError {
     TensorAxis,
     /// A dim that the tensor axis does not cut into equal parts.
     #[error(
-        "parameter {parameter}: dim {dim} of size {size} does not divide into {shards} parts (mesh axis {TENSOR_AXIS})"
+        "parameter {parameter}: dim {dim} of size {size} does not divide into {shards} parts (mesh axis {TENSOR_AXIS}); choose another size of the axis, or a tensor_plan in which this module is replicated"
     )]
     Tensor {
         /// Name of the parameter.
@@ -289,6 +289,14 @@ impl ShardingPlan {
         };
         let parameters = || self.arguments.iter().filter(|a| a.kind == ArgumentKind::Parameter);
         (parameters().filter(is_split).count(), parameters().count())
+    }
+
+    /// How many parameters are split over the [tensor axis](TENSOR_AXIS).
+    pub fn tensor_parameters(&self) -> usize {
+        let is_split =
+            |a: &&PlannedArgument| a.sharding.spec().axes().any(|axis| axis.as_str() == TENSOR_AXIS);
+        let parameters = self.arguments.iter().filter(|a| a.kind == ArgumentKind::Parameter);
+        parameters.filter(is_split).count()
     }
 
     /// Bytes of parameters and optimizer state: over the whole mesh with nothing replicated, and on each device.
@@ -524,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn small_parameters_and_no_shard_stay_whole() {
+    fn small_and_ignored_parameters_and_no_shard_stay_whole() {
         let specs = |options| {
             let plan = plan(&[("w", &[8, 16]), ("norm", &[8])], "fsdp=4", options).unwrap();
             let parameters = plan.arguments()[..2].iter();
@@ -532,6 +540,8 @@ mod tests {
         };
         assert_eq!(specs(PlanOptions { min_shard_bytes: 33, ..Default::default() }), "(-, fsdp) (-)");
         assert_eq!(specs(PlanOptions { strategy: Strategy::NoShard, ..Default::default() }), "(-, -) (-)");
+        let ignored = vec!["w".parse().unwrap()];
+        assert_eq!(specs(PlanOptions { ignored, ..Default::default() }), "(-, -) (fsdp)");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use shardwright_hlo::{
-    ArgumentKind, InferError, Module, Op, Role, Shardings, Stated, UnitId, ValueId, VerifiedModule,
+    ArgumentKind, Binary, InferError, Module, Op, Role, Shardings, Stated, UnitId, ValueId, VerifiedModule,
     VerifyErrors, print,
 };
 use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
@@ -77,9 +77,12 @@ impl ShardedModule {
     /// - Arguments lie where the plan puts them, and outputs with a donor where that lies. Other outputs are whole on
     ///   every device.
     /// - A parameter is gathered where it is used ([`Role::Weight`]), so the partitioner cannot choose to gather
-    ///   activations instead.
+    ///   activations instead. Over a tensor axis it stays split.
     /// - The activation that a wrapped unit hands on, and any outside wrapped units, is split as the batch is; its
-    ///   gradient too.
+    ///   gradient too. On a mesh with a tensor axis, so is what any module that the plan for that names hands on, and
+    ///   where the module is split by its outputs, that is split over the axis in its last dim.
+    /// - What is added into the rows of a table ([`Role::TableGradient`]) is summed over the devices. If rows are split,
+    ///   the partitioner would otherwise gather all activations to each device's rows.
     /// - The gradient of a parameter lies as the parameter does, so each device keeps its shard of the sum over all:
     ///   a reduce-scatter, or an all-reduce and a slice where the compiler has no better.
     ///
@@ -186,6 +189,7 @@ fn check<'a>(
 /// What the plan pins between arguments and outputs.
 fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeMap<ValueId, NamedSharding> {
     let parameters = parameters_of(module);
+    let tables = tables_of(module);
     let mut pinned = BTreeMap::new();
     for instruction in &module.instructions {
         let Op::Boundary(role) = instruction.op else { continue };
@@ -202,6 +206,10 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
                 None => continue,
             },
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
+            Role::TableGradient => match tables.get(&value).map(|&table| (table, &plan.arguments()[table])) {
+                Some((table, a)) if !a.sharding.spec().dims()[0].axes.is_empty() => plan.gathered(table),
+                _ => continue,
+            },
             Role::Stored | Role::Constraint => continue,
         };
         pinned.insert(value, sharding);
@@ -221,6 +229,23 @@ fn parameters_of(module: &Module) -> BTreeMap<ValueId, usize> {
                     known.insert(*result, parameter);
                 }
             }
+        }
+    }
+    known
+}
+
+/// For each value that is added into the gradient of a parameter: the index of that argument.
+fn tables_of(module: &Module) -> BTreeMap<ValueId, usize> {
+    let mut known = BTreeMap::new();
+    for instruction in module.instructions.iter().rev() {
+        let [result] = instruction.results[..] else { continue };
+        let parameter = match instruction.op {
+            Op::Boundary(Role::Gradient { parameter }) => Some(parameter),
+            Op::Binary(Binary::Add) | Op::Boundary(_) | Op::Convert(_) => known.get(&result).copied(),
+            _ => None,
+        };
+        if let Some(parameter) = parameter {
+            known.extend(instruction.operands.iter().map(|&operand| (operand, parameter)));
         }
     }
     known
@@ -311,6 +336,27 @@ mod tests {
         assert_eq!(constraints(Strategy::FullShard, &["Layer"]), [gathered, batch, scattered]);
         assert_eq!(constraints(Strategy::FullShard, &["Mlp"]), [gathered, batch, batch, scattered]);
         assert_eq!(constraints(Strategy::NoShard, &["Layer"]), [batch, "[{}, {}]"]);
+    }
+
+    #[test]
+    fn tables_split_by_rows_get_sums() {
+        let tables = |spec_dims: [usize; 2]| {
+            let mut m = Module::new("step");
+            let ty = |dtype, dims: &[usize]| TensorType::new(dtype, dims).unwrap();
+            let table = m.add_argument_of_kind("table", ty(DType::F32, &spec_dims), ArgumentKind::Parameter);
+            let added = m.push(Op::Boundary(Role::TableGradient), &[table]).unwrap();
+            let sum = m.push(Op::Binary(Binary::Add), &[added[0], table]).unwrap();
+            let sum = m.push(Op::Boundary(Role::Gradient { parameter: 0 }), &sum).unwrap();
+            m.add_donated_output("table", sum[0], 0);
+            let module = verify(m).unwrap();
+            let mesh = AbstractMesh::parse("fsdp=4").unwrap();
+            let plan = ShardingPlan::new(&module, &mesh, &PlanOptions::default()).unwrap();
+            let text =
+                ShardedModule::from_plan(module, &plan, &WrapPolicy::default()).unwrap().stablehlo_text();
+            text.matches("<@mesh, [{}, {}]>").count()
+        };
+        assert_eq!(tables([16, 8]), 1, "pinned whole");
+        assert_eq!(tables([8, 16]), 0, "left to the compiler");
     }
 
     #[test]

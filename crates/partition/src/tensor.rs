@@ -139,3 +139,131 @@ pub(crate) fn without_axis(spec: &PartitionSpec, axis: &AxisName) -> PartitionSp
     let kept = |dim: &DimSharding| dim.axes.iter().filter(|a| *a != axis).cloned().collect::<Vec<_>>();
     PartitionSpec::new(spec.dims().iter().map(kept))
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use shardwright_hlo::{ArgumentKind, Module};
+    use shardwright_tensor::{DType, TensorType};
+
+    use crate::{PlanOptions, ShardingPlan, Strategy};
+
+    use super::*;
+
+    fn rules(rules: &[(&str, &str)]) -> TensorPlan {
+        let rule = |(modules, word): &(&str, &str)| TensorRule {
+            modules: modules.parse().unwrap(),
+            split: TensorSplit::from_word(word).unwrap(),
+        };
+        TensorPlan { rules: rules.iter().map(rule).collect() }
+    }
+
+    fn mlp() -> PlanOptions {
+        let tensor = rules(&[("up", "colwise"), ("down", "rowwise"), ("head", "colwise_gather_output")]);
+        PlanOptions { tensor: Some(tensor), ..PlanOptions::default() }
+    }
+
+    /// The specs of an MLP's parameters, then of an output layer's and a norm's.
+    fn specs(mesh: &str, options: &PlanOptions) -> Result<String, String> {
+        let mut m = Module::new("step");
+        let parameters: [(&str, &[usize]); 6] = [
+            ("mlp.up.weight", &[32, 16]),
+            ("mlp.up.bias", &[32]),
+            ("mlp.down.weight", &[16, 32]),
+            ("mlp.down.bias", &[16]),
+            ("head.weight", &[64, 16]),
+            ("norm.weight", &[16]),
+        ];
+        for (name, dims) in parameters {
+            let ty = TensorType::new(DType::F32, dims).unwrap();
+            m.add_argument_of_kind(name, ty, ArgumentKind::Parameter);
+        }
+        let plan = ShardingPlan::new(&m, &AbstractMesh::parse(mesh).unwrap(), options);
+        let plan = plan.map_err(|error| error.to_string())?;
+        let line = |(index, a): (usize, &crate::PlannedArgument)| {
+            format!("{} {} used {}", a.name, a.sharding.spec(), plan.gathered(index).spec())
+        };
+        Ok(plan.arguments().iter().enumerate().map(line).collect::<Vec<_>>().join("\n"))
+    }
+
+    #[track_caller]
+    fn check(mesh: &str, options: &PlanOptions, expect: Expect) {
+        expect.assert_eq(&specs(mesh, options).unwrap_or_else(|error| error));
+    }
+
+    #[test]
+    fn modules_are_split_over_tensor_and_what_is_left_over_fsdp() {
+        check(
+            "fsdp=4, tensor=2",
+            &mlp(),
+            expect![[r#"
+            mlp.up.weight (tensor, fsdp) used (tensor, -)
+            mlp.up.bias ((tensor,fsdp)) used (tensor)
+            mlp.down.weight (fsdp, tensor) used (-, tensor)
+            mlp.down.bias (fsdp) used (-)
+            head.weight (tensor, fsdp) used (tensor, -)
+            norm.weight (fsdp) used (-)"#]],
+        );
+        let options = PlanOptions { strategy: Strategy::NoShard, ..mlp() };
+        check(
+            "data=4, tensor=2",
+            &options,
+            expect![[r#"
+            mlp.up.weight (tensor, -) used (tensor, -)
+            mlp.up.bias (tensor) used (tensor)
+            mlp.down.weight (-, tensor) used (-, tensor)
+            mlp.down.bias (-) used (-)
+            head.weight (tensor, -) used (tensor, -)
+            norm.weight (-) used (-)"#]],
+        );
+    }
+
+    #[test]
+    fn without_a_tensor_axis_or_a_plan_modules_are_whole() {
+        let whole = specs("fsdp=4", &PlanOptions::default());
+        assert_eq!(specs("fsdp=4", &mlp()), whole);
+        assert_eq!(specs("fsdp=4, tensor=1", &mlp()), whole);
+        assert_eq!(specs("fsdp=4, tensor=2", &PlanOptions::default()), whole);
+    }
+
+    #[test]
+    fn meshes_that_do_not_fit_are_errors() {
+        check(
+            "fsdp=2, tensor=3",
+            &mlp(),
+            expect![[
+                "parameter mlp.up.weight: dim 0 of size 32 does not divide into 3 parts (mesh axis tensor); choose another size of the axis, or a tensor_plan in which this module is replicated"
+            ]],
+        );
+        let axis = TENSOR_AXIS.to_owned();
+        check(
+            "tensor=8",
+            &PlanOptions { axis, ..mlp() },
+            expect![[
+                "parameters cannot be sharded over the axis tensor, over which all devices see the same examples; choose another with --fsdp_axis"
+            ]],
+        );
+    }
+
+    #[test]
+    fn the_first_rule_that_covers_a_module_counts() {
+        let plan = rules(&[("mlp.up", "replicated"), ("mlp", "rowwise")]);
+        assert_eq!(plan.split("layers.0.mlp.up.weight"), Some(TensorSplit::Replicated));
+        assert_eq!(plan.split("layers.0.mlp.down"), Some(TensorSplit::Rowwise));
+        assert_eq!(plan.split("norm"), None);
+    }
+
+    #[test]
+    fn outputs_of_what_is_split_by_outputs_stay_split() {
+        let mesh = AbstractMesh::parse("fsdp=4, tensor=2").unwrap();
+        let mut m = Module::new("step");
+        m.add_argument("x", TensorType::new(DType::F32, [4]).unwrap());
+        let plan = ShardingPlan::new(&m, &mesh, &mlp()).unwrap();
+        let spec = |path: &str, dims: &[usize]| plan.module_output(path, dims).map(|s| s.spec().to_string());
+        assert_eq!(spec("mlp.up", &[4, 8, 32]).unwrap(), "(fsdp, -, tensor)");
+        assert_eq!(spec("mlp.up", &[4, 8, 31]).unwrap(), "(fsdp, -, -)");
+        assert_eq!(spec("mlp.down", &[4, 8, 32]).unwrap(), "(fsdp, -, -)");
+        assert_eq!(spec("head", &[4, 8, 32]).unwrap(), "(fsdp, -, -)");
+        assert_eq!(spec("norm", &[4, 8, 32]), None);
+    }
+}

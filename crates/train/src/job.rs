@@ -12,10 +12,11 @@ use shardwright_data::{
     BatchPlan, Batches, Blocks, Corpus, CorpusOptions, Remainder, Skipped, Tokenizer, effective_block_size,
 };
 use shardwright_hlo::VerifiedModule;
-use shardwright_mesh::Mesh;
-use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters};
+use shardwright_mesh::{AbstractMesh, Mesh};
+use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters, tensor_plan};
 use shardwright_partition::{
-    CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy, data_axes,
+    CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, TENSOR_AXIS, WrapPolicy,
+    data_axes,
 };
 use shardwright_runtime::Runtime;
 use shardwright_runtime::compile::CompiledBy;
@@ -27,8 +28,8 @@ use crate::save::{
     BEGIN_TOKEN, END_TOKEN, UNKNOWN_TOKEN, check_empty, save_fsdp_config, save_model, save_results,
 };
 use crate::{
-    Event, ModelSource, Observer, Phase, StepConfig, StopFlag, TrainConfig, TrainError, TrainResults,
-    TrainState, TrainStep, WeightSource,
+    Event, ModelSource, Observer, Phase, ShardingConfig, StepConfig, StopFlag, TrainConfig, TrainError,
+    TrainResults, TrainState, TrainStep, WeightSource,
 };
 
 /// Special tokens of a tokenizer that is trained because none was given, with the ids that Llama gives them.
@@ -56,10 +57,13 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
     let sharding = &config.sharding;
     let modules = model_modules(&model);
     let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &["LlamaDecoderLayer"])?;
+    check_tensor_axis(sharding, &model)?;
     if let Some(kept) = &sharding.fsdp.keep_gathered {
         wrap = wrap.keeping_gathered(kept);
     }
-    for notice in sharding.fsdp.unmatched(modules.iter().map(|m| m.path.as_str())) {
+    let infos = parameters(&model);
+    let names = modules.iter().map(|m| m.path.as_str()).chain(infos.iter().map(|p| p.name.as_str()));
+    for notice in sharding.fsdp.unmatched(names) {
         observer.event(Event::Notice(&notice.to_string()));
     }
     let remat = sharding.fsdp.grad_ckpt || sharding.gradient_checkpointing;
@@ -116,6 +120,15 @@ fn read_model_config(source: &ModelSource) -> Result<(PathBuf, ModelConfig), Tra
     let text = fs::read_to_string(&path).map_err(wrong)?;
     let model = ModelConfig::parse(&text, &path.display().to_string())?;
     Ok((path, model))
+}
+
+/// Whether the model can be split over the tensor axis of a mesh that leaves no size open.
+fn check_tensor_axis(sharding: &ShardingConfig, model: &ModelConfig) -> Result<(), TrainError> {
+    let mesh = sharding.mesh.as_deref().and_then(|text| AbstractMesh::parse(text).ok());
+    match (&sharding.fsdp.tensor, mesh.and_then(|mesh| mesh.axis_size(TENSOR_AXIS))) {
+        (None, Some(devices)) => Ok(tensor_plan(model, devices).map(drop)?),
+        _ => Ok(()),
+    }
 }
 
 /// The file of this name, where a path is that of its folder.
