@@ -51,7 +51,7 @@ pub struct ManualComputation {
 /// What is wrong with how a value varies.
 pub(crate) enum VaryingProblem<'m> {
     /// A collective in a place where it is not defined.
-    Collective { instruction: &'m Instruction, axis: AxisName, reason: &'static str },
+    Collective { op: &'m str, axis: AxisName, reason: &'static str },
     /// A result of the region that varies along an axis that does not split it.
     Result { index: usize, axis: AxisName },
 }
@@ -281,9 +281,10 @@ impl<'m> Varying<'m, '_> {
     /// Checks a collective whose operand has to vary along all of its axes, or none.
     fn group(&mut self, instruction: &'m Instruction, group: &AxisGroup, found: &Axes, varies: bool) {
         let Some(first) = group.axes().first() else { return };
+        let op = instruction.op.name();
         let mut problem = |axis: &AxisName, reason| {
             let axis = axis.clone();
-            self.problems.push(VaryingProblem::Collective { instruction, axis, reason });
+            self.problems.push(VaryingProblem::Collective { op, axis, reason });
         };
         if self.manual.mesh() != Some(group.mesh()) {
             return problem(first, "its mesh is not that of the region around it");
@@ -421,16 +422,16 @@ mod tests {
             &[3, 4],
             &|m, x| one(m, sum(&["data", "fsdp"]), x),
             expect![[r#"
-            module m has 1 problem
-              instruction 0 (sdy.manual_computation, all_reduce) along data: its operand is the same there"#]],
+                module m has 1 problem
+                  all_reduce in instruction 0 (sdy.manual_computation) along data: its operand is the same there"#]],
         );
         check(
             "(fsdp, -)",
             &[5, 4],
             &|m, x| one(m, Op::Vary(over(&["fsdp"])), x),
             expect![[r#"
-            module m has 1 problem
-              instruction 0 (sdy.manual_computation, vary) along fsdp: its operand varies there"#]],
+                module m has 1 problem
+                  vary in instruction 0 (sdy.manual_computation) along fsdp: its operand varies there"#]],
         );
         check(
             "(fsdp, -)",
@@ -442,11 +443,20 @@ mod tests {
                 Ok(m.push(Op::Binary(Binary::Add), &[x, total])?[0])
             },
             expect![[r#"
-            module m has 1 problem
-              instruction 0 (sdy.manual_computation, all_reduce) along fsdp: its mesh is not that of the region around it"#]],
+                module m has 1 problem
+                  all_reduce in instruction 0 (sdy.manual_computation) along fsdp: its mesh is not that of the region around it"#]],
         );
         assert!(AxisGroup::new(&mesh(), ["x".into()]).is_err());
         assert!(AxisGroup::new(&mesh(), ["fsdp".into(), "fsdp".into()]).is_err());
+    }
+
+    #[test]
+    fn collectives_stand_in_a_region() {
+        let mut m = Module::new("m");
+        let x = m.add_argument("x", f32(&[4]));
+        let y = one(&mut m, gather(0, &["fsdp"]), x).unwrap();
+        m.add_output("y", y);
+        expect![[r#""#]].assert_eq(&verify(m).unwrap_err().to_string());
     }
 
     #[test]

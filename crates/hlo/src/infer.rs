@@ -246,7 +246,8 @@ impl Control<'_> {
     }
 
     fn types(&self, values: &[ValueId]) -> Vec<ValueType> {
-        values.iter().map(|v| self.module.values[v.index()].clone()).collect()
+        // A value that there is not is reported where it should be defined.
+        values.iter().filter_map(|v| self.module.values.get(v.index()).cloned()).collect()
     }
 }
 

@@ -82,7 +82,7 @@ impl<'m> Printer<'m> {
             let attributes = [
                 self.annotations.of(argument.value).map(|pinned| pinned.attribute()),
                 aliased.map(|output| format!("tf.aliasing_output = {output} : i32")),
-                argument.donated.then(|| "jax.buffer_donor = true".to_owned()),
+                (argument.donated && aliased.is_none()).then(|| "jax.buffer_donor = true".to_owned()),
                 some_text(&argument.attributes),
             ];
             self.argument(out, index, argument.value, &attributes)?;
@@ -192,19 +192,21 @@ impl<'m> Printer<'m> {
         self.location(out, *location)
     }
 
-    /// Writes an op in MLIR's generic form.
+    /// Writes an op in MLIR's generic form, but for calls.
     fn generic(&mut self, out: &mut String, instruction: &Instruction, x: &[String]) -> fmt::Result {
         let Instruction { op, operands, results, regions, .. } = instruction;
         let (name, properties, attributes) = match op {
             Op::Other(op) => (op.name.clone(), op.properties.clone(), op.attributes.as_str()),
-            Op::Call(function) => {
-                let function = &self.module.functions[function.0 as usize].name;
-                ("func.call".into(), format!("callee = @{}", Symbol(function)), "")
-            }
             Op::ManualComputation(manual) => (op.name().to_owned(), manual.properties(), ""),
             _ => (format!("stablehlo.{}", op.name()), String::new(), ""),
         };
-        write!(out, "\"{name}\"({})", Separated(x.iter()))?;
+        match op {
+            Op::Call(function) => {
+                let function = Symbol(&self.module.functions[function.0 as usize].name);
+                write!(out, "func.call @{function}({})", Separated(x.iter()))?;
+            }
+            _ => write!(out, "\"{name}\"({})", Separated(x.iter()))?,
+        }
         if !properties.is_empty() {
             write!(out, " <{{{properties}}}>")?;
         }

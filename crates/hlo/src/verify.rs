@@ -1,11 +1,15 @@
 //! Checks a whole module. What holds afterwards:
 //!
-//! - every value is defined once, by an argument or by one instruction, and only used after that;
+//! - every value is defined once, by an argument or by one instruction, and only used after that, where it is visible:
+//!   in its own region and those inside it, and never in another function;
 //! - the recorded type of every value is the one that [`infer`] gives;
 //! - outputs exist; an output and its donor have one type, and no argument is donated twice;
 //! - states and gradients name arguments that are parameters, and have their shape;
-//! - argument and output names are distinct;
+//! - arguments and outputs are arrays; their names are distinct, and so are those of functions;
+//! - calls are of functions that there are, and none comes to call itself; regions are not nested too deep;
 //! - units are ranges of instructions that lie inside their parents.
+
+mod calls;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,8 +21,8 @@ use thiserror::Error;
 use crate::collective::VaryingProblem;
 use crate::infer::{List, infer_instruction};
 use crate::{
-    Argument, ArgumentKind, InferError, Instruction, Module, Op, Output, Region, Role, Unit, ValueId,
-    ValueType,
+    Argument, ArgumentKind, AxisGroup, Function, InferError, Instruction, ManualComputation, Module, Op,
+    Output, Region, Role, Unit, ValueId, ValueType,
 };
 
 /// A module that passed [`verify`]; there is no other way to make one.
@@ -70,6 +74,28 @@ pub enum Problem {
         value: ValueId,
         /// Whether the table of values has it.
         exists: bool,
+    },
+    /// An argument or output that cannot be passed.
+    #[error("{user} is a {ty}, and programs take and give arrays")]
+    NotAnArray {
+        /// Which argument or output.
+        user: String,
+        /// Its type.
+        ty: ValueType,
+    },
+    /// Regions inside each other, too many of them for whatever calls itself for each.
+    #[error("{instruction} has regions, and lies in {limit} others already")]
+    TooDeep {
+        /// Which instruction.
+        instruction: String,
+        /// In how many one may lie.
+        limit: usize,
+    },
+    /// A function that comes to call itself.
+    #[error("@{function} calls itself, which no compiler makes a program of")]
+    Recursion {
+        /// Name of the function.
+        function: String,
     },
     /// An instruction that its op does not allow.
     #[error("{instruction}: {source}")]
@@ -139,10 +165,10 @@ pub enum Problem {
         /// Why not.
         reason: &'static str,
     },
-    /// Two arguments or two outputs with one name.
+    /// Two arguments, outputs or functions with one name.
     #[error("two {what} are named {name}")]
     DuplicateName {
-        /// `arguments` or `outputs`.
+        /// `arguments`, `outputs` or `functions`.
         what: &'static str,
         /// The name.
         name: String,
@@ -162,15 +188,14 @@ pub enum Problem {
 /// # Errors
 /// All problems of the module, in program order.
 pub fn verify(module: Module) -> Result<VerifiedModule, VerifyErrors> {
-    let mut verifier = Verifier { module: &module, defined: HashSet::new(), problems: Vec::new() };
+    let mut verifier = Verifier::new(&module);
     verifier.arguments();
-    for (index, instruction) in module.instructions.iter().enumerate() {
-        verifier.instruction(index, instruction);
-    }
+    verifier.instructions(&module.instructions);
     verifier.outputs();
     for unit in &module.units {
         verifier.unit(unit);
     }
+    verifier.functions();
     let problems = verifier.problems;
     if problems.is_empty() {
         return Ok(VerifiedModule(module));
@@ -188,17 +213,41 @@ impl fmt::Display for VerifyErrors {
 
 impl std::error::Error for VerifyErrors {}
 
+/// In how many regions an instruction may lie. Texts that are read have no more either.
+const DEEPEST: usize = 64;
+
 struct Verifier<'m> {
     module: &'m Module,
+    /// What was defined so far.
     defined: HashSet<ValueId>,
+    /// What of that can be used.
+    visible: HashSet<ValueId>,
+    /// The visible values in the order of their definition.
+    order: Vec<ValueId>,
+    /// The regions that are being looked at, from the outside in, and the function that they are of.
+    path: Vec<(usize, &'m Instruction, usize)>,
+    function: Option<&'m Function>,
     problems: Vec<Problem>,
 }
 
-impl Verifier<'_> {
+impl<'m> Verifier<'m> {
+    fn new(module: &'m Module) -> Self {
+        Verifier {
+            module,
+            defined: HashSet::new(),
+            visible: HashSet::new(),
+            order: Vec::new(),
+            path: Vec::new(),
+            function: None,
+            problems: Vec::new(),
+        }
+    }
+
     fn arguments(&mut self) {
         let arguments = &self.module.arguments;
         for Argument { name, value, kind, .. } in arguments {
             self.define(*value, || format!("argument {name}"));
+            self.passable(*value, || format!("argument {name}"));
             if let ArgumentKind::State { parameter } = *kind {
                 self.shaped_as_parameter(*value, parameter, || format!("state {name}"));
             }
@@ -206,29 +255,35 @@ impl Verifier<'_> {
         self.distinct_names("arguments", arguments.iter().map(|a| a.name.as_str()));
     }
 
-    fn instruction(&mut self, index: usize, instruction: &Instruction) {
-        let Instruction { op, operands, results, regions, .. } = instruction;
-        let name = || format!("instruction {index} ({})", op.name());
-        if let (Op::ManualComputation(manual), [region]) = (op, &regions[..]) {
-            self.manual_region(index, region);
-            self.problems.extend(manual.check_varying(region).into_iter().map(|problem| match problem {
-                VaryingProblem::Result { index, axis } => {
-                    Problem::Varies { instruction: name(), index, axis }
-                }
-                VaryingProblem::Collective { instruction, axis, reason } => {
-                    let instruction =
-                        format!("instruction {index} ({}, {})", op.name(), instruction.op.name());
-                    Problem::Collective { instruction, axis, reason }
-                }
-            }));
+    fn instructions(&mut self, instructions: &'m [Instruction]) {
+        for (index, instruction) in instructions.iter().enumerate() {
+            self.instruction(index, instruction);
         }
-        let undefined = operands.iter().filter(|v| !self.defined.contains(v));
-        let undefined: Vec<Problem> =
-            undefined.map(|&value| Problem::Undefined { user: name(), value }).collect();
-        let operands_exist = undefined.is_empty();
-        self.problems.extend(undefined);
-        let new = results.iter().filter(|&&value| self.define(value, name)).count();
-        if !operands_exist || new < results.len() {
+    }
+
+    fn instruction(&mut self, index: usize, instruction: &'m Instruction) {
+        let Instruction { op, operands, results, regions, .. } = instruction;
+        let place = self.place();
+        let source = self.source(instruction);
+        let name = || format!("instruction {index} ({}){place}{source}", op.name());
+        let before = self.problems.len();
+        self.used(operands, name);
+        if self.path.len() >= DEEPEST && !regions.is_empty() {
+            self.problems.push(Problem::TooDeep { instruction: name(), limit: DEEPEST });
+            return;
+        }
+        for (number, region) in regions.iter().enumerate() {
+            self.path.push((index, instruction, number));
+            match op {
+                Op::ManualComputation(_) => self.isolated_region(region),
+                _ => self.region(region),
+            }
+            self.path.pop();
+        }
+        for &value in results {
+            self.define(value, name);
+        }
+        if self.problems.len() > before {
             return;
         }
 
@@ -240,31 +295,118 @@ impl Verifier<'_> {
                 if expected != found {
                     let instruction = name();
                     self.problems.push(Problem::ResultTypes { instruction, expected, found });
-                } else if let Op::Boundary(Role::Gradient { parameter }) = *op {
-                    self.shaped_as_parameter(operands[0], parameter, name);
+                    return;
+                }
+                match op {
+                    Op::Boundary(Role::Gradient { parameter }) => {
+                        self.shaped_as_parameter(operands[0], *parameter, name);
+                    }
+                    Op::ManualComputation(manual) => self.varying(manual, &regions[0], name),
+                    Op::AllGather { axes, .. }
+                    | Op::ReduceScatter { axes, .. }
+                    | Op::AllReduce { axes, .. }
+                    | Op::Vary(axes) => self.in_manual_region(axes, name),
+                    _ => {}
                 }
             }
         }
     }
 
-    /// Checks the instructions of a manual region, which uses nothing from around it.
-    fn manual_region(&mut self, index: usize, region: &Region) {
-        let outside = std::mem::take(&mut self.defined);
+    /// Checks a region that uses nothing from around it.
+    fn isolated_region(&mut self, region: &'m Region) {
+        let visible = (std::mem::take(&mut self.visible), std::mem::take(&mut self.order));
+        self.region(region);
+        (self.visible, self.order) = visible;
+    }
+
+    fn in_manual_region(&mut self, group: &AxisGroup, name: impl Fn() -> String) {
+        let mut around = self.path.iter().map(|(_, instruction, _)| &instruction.op);
+        if around.any(|op| matches!(op, Op::ManualComputation(_))) {
+            return;
+        }
+        if let Some(axis) = group.axes().first().cloned() {
+            let reason = "it stands in no manual region";
+            self.problems.push(Problem::Collective { instruction: name(), axis, reason });
+        }
+    }
+
+    /// Checks that collectives of a manual region have something to exchange, and results the one value that they
+    /// are said to have.
+    fn varying(&mut self, manual: &ManualComputation, region: &'m Region, name: impl Fn() -> String) {
+        for problem in manual.check_varying(region) {
+            let instruction = name();
+            self.problems.push(match problem {
+                VaryingProblem::Result { index, axis } => Problem::Varies { instruction, index, axis },
+                VaryingProblem::Collective { op, axis, reason } => {
+                    Problem::Collective { instruction: format!("{op} in {instruction}"), axis, reason }
+                }
+            });
+        }
+    }
+
+    /// Checks a region; what it defines is visible in it alone.
+    fn region(&mut self, region: &'m Region) {
+        let before = self.order.len();
+        let place = self.place();
+        let name = || format!("the block{place}");
         for &argument in &region.arguments {
-            self.define(argument, || format!("the region of instruction {index}"));
+            self.define(argument, name);
         }
-        for instruction in &region.instructions {
-            self.instruction(index, instruction);
+        self.instructions(&region.instructions);
+        self.used(&region.results, name);
+        for value in self.order.drain(before..) {
+            self.visible.remove(&value);
         }
-        for &value in region.results.iter().filter(|v| !self.defined.contains(v)) {
-            self.problems
-                .push(Problem::Undefined { user: format!("the region of instruction {index}"), value });
+    }
+
+    fn functions(&mut self) {
+        let module = self.module;
+        let visible = (std::mem::take(&mut self.visible), std::mem::take(&mut self.order));
+        for function in &module.functions {
+            self.function = Some(function);
+            self.region(&function.body);
         }
-        let inside = std::mem::replace(&mut self.defined, outside);
-        let twice: Vec<ValueId> = inside.intersection(&self.defined).copied().collect();
-        for value in twice {
-            let definer = format!("the region of instruction {index}");
-            self.problems.push(Problem::Redefined { definer, value, exists: true });
+        self.function = None;
+        (self.visible, self.order) = visible;
+        let names = module.functions.iter().map(|function| function.name.as_str());
+        self.distinct_names("functions", std::iter::once("main").chain(names));
+        // What is nested too deep is not walked over.
+        if self.problems.is_empty()
+            && let Some(id) = calls::recursive(module)
+        {
+            let function = module.functions[id].name.clone();
+            self.problems.push(Problem::Recursion { function });
+        }
+    }
+
+    /// Where in the program the instructions are that are being looked at, if not at its outermost.
+    fn place(&self) -> String {
+        let mut place = String::new();
+        for (index, instruction, region) in self.path.iter().rev() {
+            place += &format!(" of region {region} of instruction {index} ({})", instruction.op.name());
+        }
+        let function = self.function.map(|function| format!(" of @{}", function.name));
+        place + &function.unwrap_or_default()
+    }
+
+    /// What the program says of where an instruction comes from.
+    fn source(&self, instruction: &Instruction) -> String {
+        const ROOM: usize = 200;
+        let source = instruction.location.source.and_then(|id| self.module.sources.get(id.0 as usize));
+        source.map_or_else(String::new, |source| {
+            format!(" at {}", source.chars().take(ROOM).collect::<String>())
+        })
+    }
+
+    fn used(&mut self, values: &[ValueId], user: impl Fn() -> String) {
+        let undefined = values.iter().filter(|value| !self.visible.contains(value));
+        let undefined = undefined.map(|&value| Problem::Undefined { user: user(), value });
+        self.problems.extend(undefined);
+    }
+
+    fn passable(&mut self, value: ValueId, user: impl FnOnce() -> String) {
+        if let Some(ty @ ValueType::Other(_)) = self.module.values.get(value.index()) {
+            self.problems.push(Problem::NotAnArray { user: user(), ty: ty.clone() });
         }
     }
 
@@ -272,7 +414,8 @@ impl Verifier<'_> {
         let outputs = &self.module.outputs;
         let mut donors = HashSet::new();
         for Output { name, value, donor, .. } in outputs {
-            if !self.defined.contains(value) {
+            self.passable(*value, || format!("output {name}"));
+            if !self.visible.contains(value) {
                 self.problems.push(Problem::Undefined { user: format!("output {name}"), value: *value });
                 continue;
             }
@@ -301,14 +444,15 @@ impl Verifier<'_> {
         }
     }
 
-    /// Notes a definition; whether it is in order.
-    fn define(&mut self, value: ValueId, definer: impl FnOnce() -> String) -> bool {
+    /// Notes a definition.
+    fn define(&mut self, value: ValueId, definer: impl FnOnce() -> String) {
         let exists = value.index() < self.module.values.len();
-        let fine = exists && self.defined.insert(value);
-        if !fine {
+        if exists && self.defined.insert(value) {
+            self.visible.insert(value);
+            self.order.push(value);
+        } else {
             self.problems.push(Problem::Redefined { definer: definer(), value, exists });
         }
-        fine
     }
 
     fn shaped_as_parameter(&mut self, value: ValueId, index: usize, user: impl FnOnce() -> String) {
@@ -344,7 +488,7 @@ mod tests {
     use shardwright_tensor::DType;
 
     use super::*;
-    use crate::{Binary, Unary, UnitId};
+    use crate::{Binary, FunctionId, Unary, UnitId};
 
     fn f32(dims: &[usize]) -> TensorType {
         TensorType::new(DType::F32, dims).unwrap()
@@ -471,5 +615,197 @@ mod tests {
                   unit layer: its range of instructions does not lie inside the program
                   unit layer: its range of instructions does not lie inside its parent"#]],
         );
+    }
+
+    fn region(arguments: &[ValueId], instructions: Vec<Instruction>, results: &[ValueId]) -> Region {
+        Region { arguments: arguments.to_vec(), instructions, results: results.to_vec() }
+    }
+
+    /// Adds a loop over the sum, whose body doubles it, and gives the loop back.
+    fn with_loop(m: &mut Module) -> &mut Instruction {
+        let ty = || ValueType::from(f32(&[2]));
+        let [a, b, doubled] = [ty(), ty(), ty()].map(|ty| m.new_value(ty));
+        let go_on = m.new_value(TensorType::scalar(DType::Pred).into());
+        let instruction = |op, operands: &[ValueId], result| Instruction {
+            op,
+            operands: operands.to_vec(),
+            results: vec![result],
+            regions: Vec::new(),
+            location: crate::Location { source: Some(crate::SourceId(0)), ..Default::default() },
+        };
+        m.sources = vec!["(\"f\")".into()];
+        let no = shardwright_tensor::HostArray::zeros(TensorType::scalar(DType::Pred));
+        let condition = region(&[a], vec![instruction(Op::Constant(no), &[], go_on)], &[go_on]);
+        let body = region(&[b], vec![instruction(Op::Binary(Binary::Add), &[b, b], doubled)], &[doubled]);
+        m.push_with_regions(Op::While, &[ValueId(3)], vec![condition, body], Default::default()).unwrap();
+        &mut m.instructions[1]
+    }
+
+    #[test]
+    fn values_are_visible_in_their_own_region_and_inside_it() {
+        check(|m| drop(with_loop(m)), expect!["sound"]);
+        check(|m| with_loop(m).regions[1].instructions[0].operands[0] = ValueId(0), expect!["sound"]);
+        check(
+            |m| with_loop(m).regions[1].instructions[0].operands[0] = ValueId(4),
+            expect![[r#"
+            module m has 1 problem
+              instruction 0 (add) of region 1 of instruction 1 (while) at ("f") uses %4, which is not defined before it"#]],
+        );
+        check(
+            |m| {
+                with_loop(m);
+                m.outputs[0].value = ValueId(6);
+            },
+            expect![[r#"
+                module m has 1 problem
+                  output y uses %6, which is not defined before it"#]],
+        );
+        check(
+            |m| with_loop(m).regions[1].results[0] = ValueId(99),
+            expect![[r#"
+            module m has 1 problem
+              the block of region 1 of instruction 1 (while) uses %99, which is not defined before it"#]],
+        );
+    }
+
+    #[test]
+    fn regions_give_what_their_op_needs() {
+        check(
+            |m| with_loop(m).regions[0].results[0] = ValueId(4),
+            expect![[r#"
+            module m has 1 problem
+              instruction 1 (while): while: what the condition gives has types [f32[2]], and must have [pred[]]"#]],
+        );
+        check(
+            |m| with_loop(m).regions[1].results.clear(),
+            expect![[r#"
+            module m has 1 problem
+              instruction 1 (while): while: what the body gives has types [], and must have [f32[2]]"#]],
+        );
+        check(
+            |m| drop(with_loop(m).regions.pop()),
+            expect![[r#"
+            module m has 1 problem
+              instruction 1 (while): while has two regions, got 1"#]],
+        );
+        check(
+            |m| with_loop(m).op = Op::Case,
+            expect![[r#"
+            module m has 1 problem
+              instruction 1 (case): case: its operand has types [f32[2]], and must have [s32[]]"#]],
+        );
+        check(
+            |m| {
+                let instruction = with_loop(m);
+                instruction.regions.push(Region::default());
+                instruction.op = Op::Unary(Unary::Sqrt);
+            },
+            expect![[r#"
+                module m has 1 problem
+                  instruction 1 (sqrt): sqrt has no regions, got 3"#]],
+        );
+    }
+
+    #[test]
+    fn functions_are_called_as_they_are() {
+        fn call(m: &mut Module, id: u32) -> Vec<Instruction> {
+            let results = vec![m.new_value(f32(&[2]).into())];
+            let (op, operands) = (Op::Call(FunctionId(id)), vec![ValueId(0)]);
+            vec![Instruction { op, operands, results, regions: Vec::new(), location: Default::default() }]
+        }
+        fn function(m: &mut Module, name: &str, calls: u32) {
+            let argument = m.new_value(f32(&[2]).into());
+            let mut instructions = call(m, calls);
+            instructions[0].operands = vec![argument];
+            let results = instructions[0].results.clone();
+            let body = Region { arguments: vec![argument], instructions, results };
+            m.functions.push(Function { name: name.into(), body, attributes: String::new() });
+        }
+        let identity = |m: &mut Module, ty| {
+            let argument = m.new_value(ty);
+            let body = region(&[argument], Vec::new(), &[argument]);
+            m.functions.push(Function { name: "g".into(), body, attributes: String::new() });
+        };
+        check(
+            |m| {
+                function(m, "f", 1);
+                identity(m, f32(&[2]).into());
+            },
+            expect!["sound"],
+        );
+        check(
+            |m| {
+                function(m, "g", 1);
+                identity(m, f32(&[3]).into());
+            },
+            expect![[r#"
+                module m has 2 problems
+                  instruction 0 (call) of @g: call: what @g is given has types [f32[2]], and must have [f32[3]]
+                  two functions are named g"#]],
+        );
+        check(
+            |m| function(m, "main", 7),
+            expect![[r#"
+            module m has 2 problems
+              instruction 0 (call) of @main: call: the module has no function 7
+              two functions are named main"#]],
+        );
+        check(
+            |m| {
+                function(m, "f", 1);
+                function(m, "g", 0);
+            },
+            expect![[r#"
+                module m has 1 problem
+                  @f calls itself, which no compiler makes a program of"#]],
+        );
+        check(
+            |m| {
+                identity(m, f32(&[2]).into());
+                m.functions[0].body.results[0] = ValueId(0);
+            },
+            expect![[r#"
+                module m has 1 problem
+                  the block of @g uses %0, which is not defined before it"#]],
+        );
+    }
+
+    #[test]
+    fn what_is_passed_is_an_array() {
+        check(
+            |m| m.values[2] = ValueType::Other("!stablehlo.token".into()),
+            expect![[r#"
+            module m has 2 problems
+              argument x is a !stablehlo.token, and programs take and give arrays
+              instruction 0 (add): add takes arrays, got !stablehlo.token"#]],
+        );
+    }
+
+    #[test]
+    fn no_depth_runs_out_of_stack() {
+        let nested = |depth: usize| {
+            let mut m = sound();
+            let mut inner = Region::default();
+            for _ in 0..depth {
+                let instruction = Instruction {
+                    op: Op::Other(Box::new(crate::OtherOp {
+                        name: "x.y".into(),
+                        properties: String::new(),
+                        attributes: String::new(),
+                        results: Vec::new(),
+                    })),
+                    operands: Vec::new(),
+                    results: Vec::new(),
+                    regions: vec![inner],
+                    location: Default::default(),
+                };
+                inner = Region { instructions: vec![instruction], ..Region::default() };
+            }
+            m.instructions.extend(inner.instructions);
+            m
+        };
+        assert!(verify(nested(DEEPEST)).is_ok());
+        let error = verify(nested(DEEPEST + 1)).unwrap_err().to_string();
+        assert!(error.ends_with("has regions, and lies in 64 others already"), "{error}");
     }
 }

@@ -179,6 +179,13 @@ fn definition<'a>(cursor: &mut Cursor<'a>, line: &'a str) -> Result<Option<(&'a 
     let Some(value) = line[1 + name.len()..].trim_ascii_start().strip_prefix('=') else { return Ok(None) };
     cursor.go_to(cursor.offset() + line.len() - value.len());
     let value = cursor.line("what the alias stands for")?;
+    if line.starts_with('!') {
+        let mut inner = *cursor;
+        inner.go_to(value.start);
+        if inner.ty()?.end != value.end {
+            return Err(inner.unexpected("the end of the type"));
+        }
+    }
     Ok(Some((&line[..1 + name.len()], value)))
 }
 

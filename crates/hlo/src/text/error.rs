@@ -30,7 +30,7 @@ pub enum ParseProblem {
     },
     /// An op's own way of being written is not known.
     #[error(
-        "op `{op}` is written in a form that is not known here, after which {found} is left; print the module in the \
+        "op `{op}` is written in a form that is not known here, with {found} at this place; print the module in the \
          generic form"
     )]
     UnknownForm {
@@ -53,8 +53,8 @@ pub enum ParseProblem {
         /// The alias, with its sigil.
         name: String,
     },
-    /// Aliases stand for more text than anyone would write.
-    #[error("with its aliases written out the text has more than {limit} bytes")]
+    /// The text has too many bytes, or its aliases stand for more than anyone would write.
+    #[error("the text with its aliases written out has more than {limit} bytes")]
     TooLong {
         /// How many there may be.
         limit: usize,
@@ -119,10 +119,11 @@ fn excerpt(text: &str, at: Position) -> String {
     let column = at.column.saturating_sub(1) as usize;
     let skipped = column.saturating_sub(EXCERPT);
     let shown: String = line.chars().skip(skipped).take(2 * EXCERPT).map(printable).collect();
-    format!("  {shown}\n  {:column$}^", "", column = column - skipped)
+    let shown = format!("  {shown}");
+    format!("{}\n  {:column$}^", shown.trim_end(), "", column = column - skipped)
 }
 
 /// Tabs and the like as one column of space, so that the mark stands where it should.
-pub(super) fn printable(c: char) -> char {
+fn printable(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }

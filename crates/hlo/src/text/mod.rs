@@ -5,15 +5,16 @@
 //! | characters to tokens and bracketed stretches | `scan` |
 //! | aliases and resources written out | `alias` |
 //! | operations, in the generic form or their own, to a `tree` | `parse` |
-//! | each op's own form, as a table | `forms`, read by `pretty`; what only one op has, `own` |
+//! | each op's own form, as a table | `forms`, of the pieces in `form` that `pretty` reads; what only one op has, `own` |
 //! | a tree to a module, with its shardings beside it | `lift` |
-//! | a tree back to text in the generic form | `write` |
+//! | a dictionary back to text | `write` |
 //!
 //! Nesting is limited, so no text makes what walks over a tree run out of stack, and a tree takes memory in proportion
 //! to its text.
 
 mod alias;
 mod error;
+mod form;
 mod forms;
 mod lift;
 mod own;
@@ -21,18 +22,17 @@ mod parse;
 mod pretty;
 mod scan;
 mod shared;
-pub(crate) mod tree;
-pub(crate) mod write;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod write;
 
 pub use error::{ParseError, ParseProblem};
 pub use lift::ProgramProblem;
-use parse::read;
 pub use tree::Position;
 
-#[cfg(test)]
-mod tests;
-
 use crate::Parsed;
+use parse::read;
 
 /// Reads a program in MLIR's text: StableHLO as JAX, torch_xla and [`print`](crate::print()) write it, in the generic
 /// form or the ops' own.

@@ -1,8 +1,8 @@
 //! Pieces of forms that only one op has, or that are put together of several things.
 
-use super::forms::Types;
+use super::form::Types;
 use super::parse::Parser;
-use super::scan::Result;
+use super::scan::{Raw, Result};
 use super::shared::Text;
 use super::tree::{Named, Operation, ResultName, TreeArgument, TreeRegion, Use};
 
@@ -106,15 +106,17 @@ pub(super) fn callee(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> 
     Ok(())
 }
 
-/// `dense<1.0> : tensor<f32>`, which has the type of the result.
+/// `{…} dense<1.0> : tensor<f32>`, which has the type of the result.
 pub(super) fn constant(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
-    let before = parser.cursor;
-    let value = parser.attribute()?;
+    parser.attributes(op)?;
+    let value = parser.plain_attribute()?;
+    parser.cursor.expect(":")?;
+    let ty = parser.cursor.ty()?;
+    let value = Raw { start: value.start, end: ty.end, refers: value.refers || ty.refers };
+    let (value, ty) = (parser.text(value)?, parser.text(ty)?);
     parser.set(op, "value", &value);
-    // The type, once more.
-    parser.cursor = before;
-    parser.cursor.until(" \t\r\n:,", "an attribute")?;
-    parser.types_of(op, Types::Same)
+    op.result_types = vec![ty];
+    Ok(())
 }
 
 /// `LT, %a, %b, FLOAT`, the last where it is stated.
@@ -177,6 +179,7 @@ pub(super) fn tuple_index(parser: &mut Parser<'_>, op: &mut Operation) -> Result
 
 /// `%a, %b`, or `()` if there are none.
 pub(super) fn barrier(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
+    parser.attributes(op)?;
     if parser.cursor.eat("(") {
         return parser.cursor.expect(")");
     }
@@ -195,7 +198,7 @@ pub(super) fn dot_dims(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()
         parser.cursor.expect("x")?;
         let rhs = parser.bracketed_text("[")?;
         for (side, dims) in [("lhs", lhs), ("rhs", rhs)] {
-            if inner(&dims) != "" {
+            if !inner(&dims).is_empty() {
                 parts.push(format!("{side}_{name}_dimensions = {dims}"));
             }
         }
@@ -239,11 +242,7 @@ pub(super) fn convolution(parser: &mut Parser<'_>, op: &mut Operation) -> Result
             "lhs_dilate" => ("lhs_dilation", array("i64", list)),
             "rhs_dilate" => ("rhs_dilation", array("i64", list)),
             "reverse" => ("window_reversal", array("i1", list)),
-            "pad" if list.is_empty() => ("padding", "dense<> : tensor<0x2xi64>".into()),
-            "pad" => {
-                let dims = list.matches('[').count();
-                ("padding", format!("dense<[{list}]> : tensor<{dims}x2xi64>"))
-            }
+            "pad" => ("padding", padding(list)),
             _ => {
                 let expected = "`stride`, `pad`, `lhs_dilate`, `rhs_dilate` or `reverse`";
                 return Err(parser.error_at(entry.at, format!("`{}`", entry.name), expected));
@@ -252,6 +251,18 @@ pub(super) fn convolution(parser: &mut Parser<'_>, op: &mut Operation) -> Result
         parser.set(op, name, &value);
     }
     Ok(())
+}
+
+/// The elements of `[[1, 1], [1, 1]]`, one alone where all are equal.
+fn padding(list: &str) -> String {
+    let dims = list.matches('[').count();
+    let mut numbers = list.split(['[', ']', ',']).map(str::trim).filter(|text| !text.is_empty());
+    let elements = match numbers.next() {
+        None => String::new(),
+        Some(first) if numbers.all(|number| number == first) => first.into(),
+        Some(_) => format!("[{list}]"),
+    };
+    format!("dense<{elements}> : tensor<{dims}x2xi64>")
 }
 
 /// `(%x init: %i), (%y init: %j) applies name across dimensions = [1] : …`, or without `applies` and with
@@ -280,9 +291,12 @@ pub(super) fn reduce(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> 
     let dims = parser.bracketed_text("[")?;
     parser.set(op, "dimensions", &array("i64", inner(&dims)));
     parser.attributes(op)?;
-    parser.types_of(op, Types::Same)?;
+    parser.types_of(Types::Same, op)?;
     let region = match applied {
-        Some(name) => applied_region(parser, op, name),
+        Some(name) => {
+            op.location = parser.location()?;
+            applied_region(parser, op, name)
+        }
         None => reducer(parser)?,
     };
     op.regions.push(region);
@@ -297,7 +311,7 @@ fn applied_region(parser: &mut Parser<'_>, op: &Operation, name: &str) -> TreeRe
         name: name.clone(),
         ty: ty.clone(),
         attributes: Vec::new(),
-        location: None,
+        location: op.location.clone(),
         at: op.at,
     };
     let value = |name: &Text| Use { name: name.clone(), index: 0, at: op.at };
@@ -307,6 +321,7 @@ fn applied_region(parser: &mut Parser<'_>, op: &Operation, name: &str) -> TreeRe
         operands: vec![value(&lhs), value(&rhs)],
         operand_types: vec![ty.clone(); 2],
         result_types: vec![ty.clone()],
+        location: op.location.clone(),
         at: op.at,
         ..Operation::default()
     };
@@ -314,6 +329,7 @@ fn applied_region(parser: &mut Parser<'_>, op: &Operation, name: &str) -> TreeRe
         name: parser.made("stablehlo.return"),
         operands: vec![value(&joined)],
         operand_types: vec![ty.clone()],
+        location: op.location.clone(),
         at: op.at,
         ..Operation::default()
     };
@@ -348,7 +364,7 @@ pub(super) fn while_loop(parser: &mut Parser<'_>, op: &mut Operation) -> Result<
         }
     }
     parser.cursor.expect(")")?;
-    parser.types_of(op, Types::Each)?;
+    parser.types_of(Types::Each, op)?;
     attributes_keyword(parser, op)?;
     let arguments: Vec<TreeArgument> = names
         .into_iter()
@@ -374,6 +390,25 @@ pub(super) fn body_with_arguments(parser: &mut Parser<'_>, op: &mut Operation) -
     let arguments = parser.arguments()?;
     parser.cursor.expect(")")?;
     op.regions.push(parser.region(arguments)?);
+    Ok(())
+}
+
+/// `in_shardings=[…] out_shardings=[…]`, as far as they are there.
+pub(super) fn maybe_shardings(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
+    for name in ["in_shardings", "out_shardings"] {
+        if parser.cursor.eat_word(name) {
+            parser.cursor.expect("=")?;
+            parser.wrapped(op, name, "[", ("#sdy.sharding_per_value<", ">"))?;
+        }
+    }
+    Ok(())
+}
+
+/// `NONE`, `FORWARD`, `BACKWARD` or `BOTH`, in the generic form a number.
+pub(super) fn direction(parser: &mut Parser<'_>, op: &mut Operation) -> Result<()> {
+    let found = ["NONE", "FORWARD", "BACKWARD", "BOTH"].iter().position(|word| parser.cursor.eat_word(word));
+    let number = found.ok_or_else(|| parser.cursor.unexpected("`NONE`, `FORWARD`, `BACKWARD` or `BOTH`"))?;
+    parser.set(op, "allowed_direction", &format!("{number} : i32"));
     Ok(())
 }
 

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use super::ParseError;
 use super::alias::Aliases;
 use super::error::ParseProblem;
-use super::forms::{FORMS, Form, SHORT_NAMES};
+use super::form::Form;
+use super::forms::{FORMS, SHORT_NAMES};
 use super::scan::{Cursor, Raw, Result};
 use super::shared::{Text, Texts};
 use super::tree::{Named, Operation, Position, ResultName, TreeArgument, TreeRegion, Use};
 
 /// How deep operations may lie in each other. Programs have a few loops and branches inside each other; at this depth
 /// whatever calls itself for each region still fits into the stack of a thread, in a debug build too.
-const DEEPEST_REGIONS: usize = 64;
+pub(super) const DEEPEST_REGIONS: usize = 64;
 
 /// Reads a text with one `module`, or with functions alone, which then are the body of an unnamed one.
 pub(crate) fn read(text: &str) -> Result<Operation> {
@@ -96,7 +97,10 @@ impl<'a> Parser<'a> {
             op.name = self.texts.get(name);
             self.pretty(&mut op)?;
         }
-        op.location = self.location()?;
+        op.properties = self.in_order(std::mem::take(&mut op.properties))?;
+        if op.location.is_none() {
+            op.location = self.location()?;
+        }
         self.check_counts(&op)?;
         Ok(op)
     }
@@ -148,12 +152,13 @@ impl<'a> Parser<'a> {
         if let Some(properties) = properties.filter(|_| op.name == "func.func") {
             self.give_arguments_attributes(op, properties)?;
         }
-        self.sort_properties(op)
+        Ok(())
     }
 
     /// `%a, %b#1, …`, or none.
     pub(super) fn uses(&mut self) -> Result<Vec<Use>> {
-        let mut uses = Vec::new();
+        // Most ops have no more.
+        let mut uses = Vec::with_capacity(if self.cursor.peek() == Some(b'%') { 2 } else { 0 });
         while self.cursor.peek() == Some(b'%') {
             uses.push(self.value()?);
             let before = self.cursor;
@@ -162,7 +167,6 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        uses.shrink_to_fit();
         Ok(uses)
     }
 
@@ -177,7 +181,7 @@ impl<'a> Parser<'a> {
     /// `{name = value, name, …}`.
     pub(super) fn dictionary(&mut self) -> Result<Vec<Named>> {
         self.cursor.expect("{")?;
-        let mut entries: Vec<Named> = Vec::new();
+        let mut entries = Vec::with_capacity(1);
         while self.cursor.peek() != Some(b'}') {
             let at = self.cursor.position();
             let name = self.entry_name()?;
@@ -194,8 +198,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.cursor.expect("}")?;
-        entries.shrink_to_fit();
-        Ok(entries)
+        self.in_order(entries)
     }
 
     fn entry_name(&mut self) -> Result<&'a str> {
@@ -218,16 +221,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Properties have no order; this gives them MLIR's, by name.
-    pub(super) fn sort_properties(&self, op: &mut Operation) -> Result<()> {
-        op.properties.sort_by(|a, b| a.name.cmp(&b.name));
-        match op.properties.windows(2).find(|pair| pair[0].name == pair[1].name) {
-            Some(pair) => Err(self.error_at(
-                pair[1].at.max(pair[0].at),
-                format!("`{}` a second time", pair[1].name),
-                "each property once",
-            )),
-            None => Ok(()),
+    /// Puts the entries of a dictionary, which has no order, into MLIR's: by name.
+    pub(super) fn in_order(&self, mut entries: Vec<Named>) -> Result<Vec<Named>> {
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        match entries.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            Some([first, second]) => {
+                let found = format!("`{}` a second time", first.name);
+                Err(self.error_at(first.at.max(second.at), found, "each name once"))
+            }
+            _ => Ok(entries),
         }
     }
 
@@ -251,6 +253,9 @@ impl<'a> Parser<'a> {
         while !self.cursor.eat("}") {
             if self.cursor.peek() == Some(b'^') {
                 return Err(self.cursor.unexpected("a region of one block, and `}` at its end"));
+            }
+            if self.cursor.peek().is_none() {
+                return Err(self.cursor.unexpected("`}` at the end of a region"));
             }
             region.operations.push(self.operation()?);
         }
@@ -303,64 +308,25 @@ impl<'a> Parser<'a> {
     /// Types between two brackets.
     pub(super) fn type_list(&mut self, open: &str, close: &str) -> Result<Vec<Text>> {
         self.cursor.expect(open)?;
-        let mut types = Vec::new();
+        let mut types = Vec::with_capacity(2);
         while !self.cursor.eat(close) {
             if !types.is_empty() {
                 self.cursor.expect(",")?;
             }
             types.push(self.ty()?);
         }
-        types.shrink_to_fit();
         Ok(types)
     }
 
     /// One type: `f32`, `tensor<…>`, `!dialect.name<…>`, `(types) -> types` or an alias.
     pub(super) fn ty(&mut self) -> Result<Text> {
-        let raw = self.raw_type()?;
+        let raw = self.cursor.ty()?;
         self.text(raw)
     }
 
-    fn raw_type(&mut self) -> Result<Raw> {
-        let start = self.cursor.next_offset();
-        let mut refers = false;
-        match self.cursor.peek() {
-            Some(b'(') => {
-                refers |= self.cursor.bracketed("(")?.refers;
-                self.cursor.expect("->")?;
-                refers |= match self.cursor.peek() {
-                    Some(b'(') => self.cursor.bracketed("(")?.refers,
-                    _ => self.cursor.until(",) \n", "a type")?.refers,
-                };
-            }
-            Some(b'!') => {
-                let name = self.cursor.name("!", "a type")?;
-                refers = !name.contains('.') && self.cursor.next_byte() != Some(b'<');
-            }
-            _ => {
-                self.cursor.word("a type")?;
-            }
-        }
-        if self.cursor.next_byte() == Some(b'<') {
-            refers |= self.cursor.bracketed("<")?.refers;
-        }
-        Ok(Raw { start, end: self.cursor.offset(), refers })
-    }
-
-    /// One attribute with the type that may follow it: `dense<0> : tensor<f32>`, `"text"`, `@name`, `[1, 2]`.
-    pub(super) fn attribute(&mut self) -> Result<Text> {
-        let start = self.cursor.next_offset();
-        let mut refers = match self.cursor.peek() {
-            Some(b'{') => self.cursor.bracketed("{")?.refers,
-            Some(b'[') => self.cursor.bracketed("[")?.refers,
-            _ => self.cursor.until(" \n\t\r:,", "an attribute")?.refers,
-        };
-        let mut end = self.cursor.offset();
-        if self.cursor.eat(":") {
-            let ty = self.raw_type()?;
-            refers |= ty.refers;
-            end = ty.end;
-        }
-        self.text(Raw { start, end, refers })
+    /// One attribute without the type that may follow it: `dense<0>`, `"text"`, `true`.
+    pub(super) fn plain_attribute(&mut self) -> Result<Raw> {
+        self.cursor.until(" \t\r\n:,", "an attribute")
     }
 
     /// `@name` or `@"name"`, without `@`.
@@ -412,13 +378,12 @@ impl<'a> Parser<'a> {
     fn check_counts(&self, op: &Operation) -> Result<()> {
         let named = op.results.iter().fold(0usize, |sum, result| sum.saturating_add(result.count));
         if !op.results.is_empty() && named != op.result_types.len() {
-            let expected = format!("as many as `{}` gives, {}", op.name, op.result_types.len());
-            return Err(self.error_at(op.at, format!("{named} results"), &expected));
+            let expected = format!("as many names as `{}` has results, {}", op.name, op.result_types.len());
+            return Err(self.error_at(op.at, named.to_string(), &expected));
         }
         if op.operands.len() != op.operand_types.len() {
-            let found = format!("{} types", op.operand_types.len());
-            let expected = format!("one for each operand of `{}`, {}", op.name, op.operands.len());
-            return Err(self.error_at(op.at, found, &expected));
+            let expected = format!("as many types as `{}` has operands, {}", op.name, op.operands.len());
+            return Err(self.error_at(op.at, op.operand_types.len().to_string(), &expected));
         }
         Ok(())
     }

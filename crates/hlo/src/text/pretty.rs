@@ -2,7 +2,7 @@
 
 use super::ParseError;
 use super::error::ParseProblem;
-use super::forms::{COMMON, Piece, Types};
+use super::form::{COMMON, Form, Piece, Types};
 use super::own::{array, quoted};
 use super::parse::Parser;
 use super::scan::Result;
@@ -12,19 +12,25 @@ use super::tree::{Named, Operation};
 impl Parser<'_> {
     /// Reads what follows an op's name.
     pub(super) fn pretty(&mut self, op: &mut Operation) -> Result<()> {
-        match self.form(op).filter(|form| !form.pieces.is_empty()) {
-            Some(form) => form.pieces.iter().try_for_each(|piece| self.piece(piece, op))?,
-            None => COMMON
-                .iter()
-                .try_for_each(|piece| self.piece(piece, op))
-                .map_err(|_| self.unknown_form(op))?,
+        match self.form(op).filter(|form| form.types != Types::Generic) {
+            Some(form) => self.form_of(form, op),
+            None => self.form_of(COMMON, op).map_err(|error| self.unknown_form(op, error)),
         }
-        self.sort_properties(op)
     }
 
-    fn unknown_form(&self, op: &Operation) -> ParseError {
-        let problem = ParseProblem::UnknownForm { op: op.name.to_string(), found: self.cursor.found() };
-        self.cursor.error(problem)
+    fn form_of(&mut self, form: &Form, op: &mut Operation) -> Result<()> {
+        form.pieces.iter().try_for_each(|piece| self.piece(piece, op))?;
+        if form.types == Types::InPieces {
+            return Ok(());
+        }
+        self.attributes(op)?;
+        self.types_of(form.types, op)
+    }
+
+    fn unknown_form(&self, op: &Operation, error: ParseError) -> ParseError {
+        let ParseProblem::Unexpected { found, .. } = error.problem() else { return error };
+        let problem = ParseProblem::UnknownForm { op: op.name.to_string(), found: found.clone() };
+        ParseError::new(self.cursor.text(), error.position(), problem)
     }
 
     fn piece(&mut self, piece: &Piece, op: &mut Operation) -> Result<()> {
@@ -32,6 +38,10 @@ impl Parser<'_> {
             Piece::Operands => op.operands = self.uses()?,
             Piece::Called => self.called(op)?,
             Piece::Token(token) => self.cursor.expect(token)?,
+            Piece::Field(name) => {
+                self.cursor.expect(name)?;
+                self.cursor.expect("=")?;
+            }
             Piece::Key(key) => {
                 if !self.key(key) {
                     return Err(self.cursor.unexpected(&format!("`, {key} =`")));
@@ -55,18 +65,17 @@ impl Parser<'_> {
                 self.set(op, name, &format!("#stablehlo<{kind} {word}>"));
             }
             Piece::Attribute(name) => {
-                let value = self.attribute()?;
+                let value = self.plain_attribute()?;
+                let value = self.text(value)?;
                 self.set(op, name, &value);
             }
             Piece::Name(name) => {
                 let symbol = self.symbol()?;
                 self.set(op, name, &quoted(symbol));
             }
-            Piece::Angled(name, before) => self.wrapped(op, name, before, "<", "")?,
-            Piece::Listed(name, before, after) => self.wrapped(op, name, before, "[", after)?,
-            Piece::Braced(name, before, after) => self.wrapped(op, name, before, "{", after)?,
-            Piece::Attributes => self.attributes(op)?,
-            Piece::Types(types) => self.types_of(op, types)?,
+            Piece::Angled(name, before) => self.wrapped(op, name, "<", (before, ""))?,
+            Piece::Listed(name, around) => self.wrapped(op, name, "[", around)?,
+            Piece::Braced(name, around) => self.wrapped(op, name, "{", around)?,
             Piece::Own(read) => read(self, op)?,
         }
         Ok(())
@@ -94,13 +103,13 @@ impl Parser<'_> {
         self.text(raw)
     }
 
-    fn wrapped(
+    /// A property that is what stands in brackets, with something around it.
+    pub(super) fn wrapped(
         &mut self,
         op: &mut Operation,
         name: &str,
-        before: &str,
         open: &str,
-        after: &str,
+        (before, after): (&str, &str),
     ) -> Result<()> {
         let inner = self.bracketed_text(open)?;
         self.set(op, name, &format!("{before}{inner}{after}"));
@@ -113,61 +122,74 @@ impl Parser<'_> {
         op.properties.push(Named { name, value, at: op.at });
     }
 
-    pub(super) fn types_of(&mut self, op: &mut Operation, types: Types) -> Result<()> {
+    /// `: types`, for all operands and results.
+    pub(super) fn types_of(&mut self, types: Types, op: &mut Operation) -> Result<()> {
         let may_be_none = matches!(types, Types::Each | Types::OperandsOnly) && op.operands.is_empty();
-        if may_be_none && self.cursor.peek() != Some(b':') {
+        if types == Types::None || may_be_none && self.cursor.peek() != Some(b':') {
             return Ok(());
         }
         self.cursor.expect(":")?;
         if types != Types::Arrow && self.cursor.peek() == Some(b'(') {
             return self.function_type(op);
         }
-        let before = self.cursor;
+        match types {
+            Types::Same => {
+                let ty = self.ty()?;
+                op.operand_types = vec![ty.clone(); op.operands.len()];
+                op.result_types = vec![ty];
+            }
+            Types::Each => {
+                op.operand_types = self.bare_types()?;
+                op.result_types.clone_from(&op.operand_types);
+            }
+            Types::OperandsOnly => op.operand_types = self.bare_types()?,
+            Types::Select => {
+                let condition = self.ty()?;
+                self.cursor.expect(",")?;
+                let ty = self.ty()?;
+                op.operand_types = vec![ty.clone(); op.operands.len()];
+                op.operand_types.splice(..1.min(op.operands.len()), [condition]);
+                op.result_types = vec![ty];
+            }
+            Types::Complex => {
+                let before = self.cursor;
+                let ty = self.ty()?;
+                let part = complex_part(&ty);
+                let part = part.ok_or_else(|| before.unexpected("an array of complex numbers"))?;
+                op.operand_types = vec![self.made(&part); op.operands.len()];
+                op.result_types = vec![ty];
+            }
+            Types::Tuple => {
+                let before = self.cursor;
+                op.result_types = vec![self.ty()?];
+                let behind = std::mem::replace(&mut self.cursor, before);
+                self.cursor.expect("tuple")?;
+                op.operand_types = self.type_list("<", ">")?;
+                self.cursor = behind;
+            }
+            Types::Arrow => {
+                op.operand_types = self.bare_types()?;
+                self.cursor.expect("->")?;
+                op.result_types = self.types()?;
+            }
+            Types::None | Types::InPieces | Types::Generic => {}
+        }
+        Ok(())
+    }
+
+    /// Types without parentheses around them.
+    fn bare_types(&mut self) -> Result<Vec<Text>> {
         let mut list = vec![self.ty()?];
         while self.cursor.eat(",") {
             list.push(self.ty()?);
         }
-        let one = |list: &[Text]| (list.len() == 1).then(|| list[0].clone());
-        let count = op.operands.len();
-        match types {
-            Types::Same => {
-                let ty = one(&list).ok_or_else(|| self.cursor.unexpected("one type for everything"))?;
-                op.operand_types = vec![ty.clone(); count];
-                op.result_types = vec![ty];
-            }
-            Types::Each => {
-                op.result_types.clone_from(&list);
-                op.operand_types = list;
-            }
-            Types::OperandsOnly => op.operand_types = list,
-            Types::Select => {
-                let [_, ty] = &list[..] else {
-                    return Err(self.cursor.unexpected("two types, those of the condition and the values"));
-                };
-                op.result_types = vec![ty.clone()];
-                list.resize(count.max(1), list[1].clone());
-                op.operand_types = list;
-            }
-            Types::Complex => {
-                let ty = one(&list).ok_or_else(|| self.cursor.unexpected("one type"))?;
-                let part = ty.replacen("complex<", "", 1).replacen(">>", ">", 1);
-                op.operand_types = vec![self.made(&part); count];
-                op.result_types = vec![ty];
-            }
-            Types::Tuple => {
-                self.cursor = before;
-                if !self.cursor.eat_word("tuple") {
-                    return Err(self.cursor.unexpected("a tuple"));
-                }
-                op.operand_types = self.type_list("<", ">")?;
-                op.result_types = list;
-            }
-            Types::Arrow => {
-                self.cursor.expect("->")?;
-                op.operand_types = list;
-                op.result_types = self.types()?;
-            }
-        }
-        Ok(())
+        Ok(list)
     }
+}
+
+/// The type of the real parts of an array of complex numbers: `tensor<4xf32>` for `tensor<4xcomplex<f32>>`.
+fn complex_part(ty: &str) -> Option<String> {
+    let (before, rest) = ty.split_once("complex<")?;
+    let (part, after) = rest.split_once('>')?;
+    (!part.contains('<')).then(|| format!("{before}{part}{after}"))
 }

@@ -1,7 +1,7 @@
 //! Characters to tokens, on demand: what is next, and where.
 
 use super::ParseError;
-use super::error::{ParseProblem, printable};
+use super::error::ParseProblem;
 use super::tree::Position;
 
 pub(super) type Result<T> = std::result::Result<T, ParseError>;
@@ -41,7 +41,7 @@ enum Until<'a> {
     Closed,
     /// Before one of these characters.
     OneOf(&'a str),
-    /// At the end of the line.
+    /// Before a comma, and at the end of the line.
     Line,
 }
 
@@ -89,7 +89,9 @@ impl<'a> Cursor<'a> {
     /// Takes `token` if it is next.
     pub(super) fn eat(&mut self, token: &str) -> bool {
         self.skip_space();
-        let next = self.text.as_bytes()[self.at..].starts_with(token.as_bytes());
+        let (rest, token) = (&self.text.as_bytes()[self.at..], token.as_bytes());
+        // Most tokens are one byte, and most are not there.
+        let next = rest.first() == token.first() && rest.starts_with(token);
         self.at += if next { token.len() } else { 0 };
         next
     }
@@ -147,6 +149,33 @@ impl<'a> Cursor<'a> {
         Ok(&self.text[start..self.at])
     }
 
+    /// Takes a type: `f32`, `tensor<…>`, `!dialect.name<…>`, `(types) -> types` or an alias.
+    pub(super) fn ty(&mut self) -> Result<Raw> {
+        let start = self.next_offset();
+        let mut refers = false;
+        match self.peek() {
+            Some(b'(') => {
+                refers |= self.bracketed("(")?.refers;
+                self.expect("->")?;
+                refers |= match self.peek() {
+                    Some(b'(') => self.bracketed("(")?.refers,
+                    _ => self.until(",) \n", "a type")?.refers,
+                };
+            }
+            Some(b'!') => {
+                refers = alias_name(self.text, self.at).is_some();
+                self.name("!", "a type")?;
+            }
+            _ => {
+                self.word("a type")?;
+            }
+        }
+        if self.next_byte() == Some(b'<') {
+            refers |= self.bracketed("<")?.refers;
+        }
+        Ok(Raw { start, end: self.at, refers })
+    }
+
     /// Takes what stands between a bracket and its counterpart, with both.
     pub(super) fn bracketed(&mut self, open: &str) -> Result<Raw> {
         let start = self.next_offset();
@@ -176,6 +205,8 @@ impl<'a> Cursor<'a> {
         // Where the brackets opened, counted from `start`; a text has fewer than 2^32 bytes.
         let mut open = [0u32; DEEPEST_BRACKETS];
         let (mut depth, mut refers) = (0, false);
+        // Behind the last that is neither space nor comment.
+        let mut end = start;
         while let Some(&byte) = bytes.get(self.at) {
             if depth == 0 && until.is_met(byte, self.at > start) {
                 break;
@@ -184,9 +215,13 @@ impl<'a> Cursor<'a> {
             match byte {
                 b'"' => {
                     self.at = self.end_of_string(self.at)?;
+                    end = self.at;
                     continue;
                 }
                 b'/' if next == Some(b'/') => {
+                    if depth == 0 && matches!(until, Until::Line) {
+                        break;
+                    }
                     self.skip_space();
                     continue;
                 }
@@ -209,12 +244,14 @@ impl<'a> Cursor<'a> {
                 _ => {}
             }
             self.at += 1;
+            if !byte.is_ascii_whitespace() {
+                end = self.at;
+            }
         }
         if let Some(last) = depth.checked_sub(1) {
             let at = start + open[last] as usize;
             return Err(self.unclosed(at, closing(bytes[at])));
         }
-        let end = start + self.text[start..self.at].trim_ascii_end().len();
         Ok(Raw { start, end, refers })
     }
 
@@ -272,7 +309,8 @@ impl<'a> Cursor<'a> {
         let rest = &self.text[cursor.at..];
         let word = rest.bytes().skip(sigil).take(40).take_while(|&byte| is_word(byte)).count();
         let length = rest.chars().next().map_or(0, char::len_utf8).max(sigil + word);
-        format!("`{}`", rest[..length].chars().map(printable).collect::<String>())
+        // Whatever is no letter on a screen is shown by its code.
+        format!("`{}`", rest[..length].escape_debug().to_string().replace("\\\"", "\""))
     }
 
     /// An error at the next token.
@@ -294,7 +332,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn unclosed(&self, at: usize, closing: u8) -> ParseError {
-        let expected = format!("`{}` for the one that is opened here", char::from(closing));
+        let expected = format!("a `{}` that closes what opens here", char::from(closing));
         self.error_at(at, ParseProblem::Unexpected { found: "none".into(), expected })
     }
 }
@@ -305,7 +343,7 @@ impl Until<'_> {
             // Only its last bracket brings a stretch back to where no bracket is open.
             Until::Closed => begun,
             Until::OneOf(stops) => stops.as_bytes().contains(&byte),
-            Until::Line => byte == b'\n',
+            Until::Line => byte == b'\n' || byte == b',',
         }
     }
 }
@@ -343,6 +381,9 @@ pub(super) fn end_of_string(text: &str, start: usize) -> Option<usize> {
 /// The name of the alias that begins at `at` with `#` or `!`. Attributes and types of a dialect begin alike, but
 /// have a `.` in their names or a `<` after it.
 pub(super) fn alias_name(text: &str, at: usize) -> Option<&str> {
+    if at > 0 && b"#!@%".contains(&text.as_bytes()[at - 1]) {
+        return None;
+    }
     let rest = &text[at + 1..];
     let length = rest.bytes().position(|byte| !is_word(byte)).unwrap_or(rest.len());
     let name = &rest[..length];

@@ -27,7 +27,7 @@ impl<'t> Lifter<'t> {
         if let Some(replicas) = replicas.filter(|&replicas| replicas > 1) {
             return Err(self.error(module.at, ProgramProblem::Replicas { replicas }));
         }
-        // A mesh of one device is that of values which one device has.
+        // A mesh of one device splits nothing.
         let mut meshes = self.parsed.stated.meshes.iter().filter(|(_, mesh)| mesh.shape().size() > 1);
         let largest = meshes.clone().map(|(_, mesh)| mesh.shape().size()).max();
         let partitions = partitions.or(largest).unwrap_or(1);
@@ -44,7 +44,7 @@ impl<'t> Lifter<'t> {
     pub(super) fn main(&mut self, op: &'t Operation) -> Result<()> {
         self.parsed.module.main_attributes = function_attributes(op);
         let (region, result_attributes) = self.function_body(op)?;
-        let body = self.region(region, "func.return")?;
+        let body = self.region(region, &op.name)?;
         let mut aliases = BTreeMap::new();
         let mut names = Names::default();
         for (index, (argument, &value)) in region.arguments.iter().zip(&body.arguments).enumerate() {

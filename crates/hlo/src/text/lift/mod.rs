@@ -12,6 +12,8 @@ mod ops;
 mod problem;
 mod renumber;
 mod sharding;
+#[cfg(test)]
+mod tests;
 mod types;
 
 use std::collections::{HashMap, HashSet};
@@ -135,7 +137,7 @@ impl<'t> Lifter<'t> {
     fn function(&mut self, op: &'t Operation) -> Result<Region> {
         let (region, results) = self.function_body(op)?;
         self.scope = Scope::default();
-        let mut body = self.region(region, "func.return")?;
+        let mut body = self.region(region, &op.name)?;
         for (argument, &value) in region.arguments.iter().zip(&body.arguments) {
             if let Some(sharding) = self.stated(&argument.attributes)? {
                 self.parsed.stated.values.insert(value, sharding);
@@ -156,8 +158,9 @@ impl<'t> Lifter<'t> {
         Ok(body)
     }
 
-    /// Reads a region: its arguments, instructions and the one that ends it.
-    fn region(&mut self, region: &'t TreeRegion, terminator: &str) -> Result<Region> {
+    /// Reads a region of `op`: its arguments, instructions and the one that ends it.
+    fn region(&mut self, region: &'t TreeRegion, op: &str) -> Result<Region> {
+        let terminator = if op == "func.func" { "func.return" } else { crate::print::terminator(op) };
         let before = self.scope.order.len();
         let mut arguments = Vec::with_capacity(region.arguments.len());
         for TreeArgument { name, ty, at, .. } in &region.arguments {
@@ -172,9 +175,7 @@ impl<'t> Lifter<'t> {
             let last = region.operations.last();
             let (at, found) =
                 last.map_or((Position::default(), "nothing".into()), |op| (op.at, op.name.to_string()));
-            let op = terminator.split_once('.').map_or("func", |(dialect, _)| dialect);
-            let op = format!("{op} ops");
-            let problem = ProgramProblem::Terminator { op, expected: terminator.to_owned(), found };
+            let problem = ProgramProblem::Terminator { op: op.to_owned(), expected: terminator, found };
             return Err(self.error(at, problem));
         };
         let mut instructions = Vec::with_capacity(operations.len());
@@ -253,9 +254,7 @@ impl<'t> Lifter<'t> {
             results: results.to_vec(),
         };
         let kind = control.unwrap_or_else(|| Op::Other(Box::new(kept())));
-        let terminator = crate::print::terminator(&op.name);
-        let regions =
-            op.regions.iter().map(|region| self.region(region, terminator)).collect::<Result<_>>()?;
+        let regions = op.regions.iter().map(|region| self.region(region, &op.name)).collect::<Result<_>>()?;
         Ok((kind, regions))
     }
 

@@ -73,7 +73,7 @@ pub enum ProgramProblem {
         /// Name of the op.
         op: String,
         /// Name of the op that ends its regions.
-        expected: String,
+        expected: &'static str,
         /// What stands at the end.
         found: String,
     },
@@ -144,6 +144,12 @@ pub enum ProgramProblem {
         name: String,
         /// The meshes that there are.
         meshes: Vec<String>,
+    },
+    /// A mesh that stands for one device of several.
+    #[error("mesh @{name} is one device by itself; programs here run on all devices of a mesh")]
+    MaximalMesh {
+        /// The mesh's name.
+        name: String,
     },
     /// A mesh of another size than the program.
     #[error("mesh @{name} has {size} devices, and the program is for {partitions} partitions")]

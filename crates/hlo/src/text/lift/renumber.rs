@@ -1,8 +1,8 @@
-//! Values left out, and the others numbered anew.
+//! Values left out, and the others numbered anew, and so the sources of instructions.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use crate::{Instruction, Parsed, Region, ValueId};
+use crate::{Instruction, Module, Parsed, Region, SourceId, ValueId};
 
 /// Takes the instructions that define only `dropped` values out of a program, in which nothing uses them.
 pub(super) fn without(parsed: &mut Parsed, dropped: &HashSet<ValueId>) {
@@ -26,6 +26,36 @@ pub(super) fn without(parsed: &mut Parsed, dropped: &HashSet<ValueId>) {
     let values = std::mem::take(&mut parsed.stated.values).into_iter();
     let kept = values.filter(|(value, _)| !dropped.contains(value));
     parsed.stated.values = kept.map(|(value, sharding)| (map.numbers[value.index()], sharding)).collect();
+    used_sources(module);
+}
+
+/// Leaves the sources out that no instruction is from any more.
+fn used_sources(module: &mut Module) {
+    fn collect(
+        instructions: &mut [Instruction],
+        old: &mut [String],
+        new: &mut Vec<String>,
+        known: &mut HashMap<SourceId, SourceId>,
+    ) {
+        for instruction in instructions {
+            for region in &mut instruction.regions {
+                collect(&mut region.instructions, old, new, known);
+            }
+            let source = &mut instruction.location.source;
+            *source = source.map(|id| {
+                *known.entry(id).or_insert_with(|| {
+                    new.push(std::mem::take(&mut old[id.0 as usize]));
+                    SourceId(u32::try_from(new.len() - 1).expect("there were as many before"))
+                })
+            });
+        }
+    }
+    let (mut old, mut new, mut known) = (std::mem::take(&mut module.sources), Vec::new(), HashMap::new());
+    collect(&mut module.instructions, &mut old, &mut new, &mut known);
+    for function in &mut module.functions {
+        collect(&mut function.body.instructions, &mut old, &mut new, &mut known);
+    }
+    module.sources = new;
 }
 
 fn old(index: usize) -> ValueId {

@@ -18,6 +18,9 @@ impl Lifter<'_> {
         let name = self.symbol_name(op)?;
         let text = property(op, "mesh").unwrap_or_default();
         let mesh = Mesh::from_sdy_text(text).map_err(|error| self.error(op.at, error.into()))?;
+        if mesh.shape().axes().is_empty() && text.contains("device_ids") {
+            return Err(self.error(op.at, ProgramProblem::MaximalMesh { name }));
+        }
         if self.parsed.stated.mesh(&name).is_some() {
             return Err(self.error(op.at, ProgramProblem::DuplicateSymbol { name }));
         }
