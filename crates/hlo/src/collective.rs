@@ -456,7 +456,10 @@ mod tests {
         let x = m.add_argument("x", f32(&[4]));
         let y = one(&mut m, gather(0, &["fsdp"]), x).unwrap();
         m.add_output("y", y);
-        expect![[r#""#]].assert_eq(&verify(m).unwrap_err().to_string());
+        expect![[r#"
+            module m has 1 problem
+              instruction 0 (all_gather) along fsdp: it stands in no manual region"#]]
+        .assert_eq(&verify(m).unwrap_err().to_string());
     }
 
     #[test]
