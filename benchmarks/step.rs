@@ -1,6 +1,6 @@
 //! Times train steps of a small Llama over virtual CPU devices, and what comes before them.
 //!
-//! `cargo bench --bench step -- SIZE DEVICES [remat]` prints one line of JSON. Sizes: `micro`, `tiny`, `small`; each
+//! `cargo bench --bench step -- SIZE DEVICES [remat] [explicit]` prints one line of JSON. Sizes: `micro`, `tiny`, `small`; each
 //! step sees 8 examples. Each step is waited for, so the time is that of the step and not of its dispatch.
 
 #![expect(clippy::print_stdout, reason = "a benchmark shows what it measured")]
@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context;
 use serde_json::json;
 use shardwright::model::ModelConfig;
-use shardwright::partition::{CollectiveSummary, PlanOptions, WrapConfig, WrapPolicy};
+use shardwright::partition::{CollectiveSummary, Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright::runtime::{Runtime, RuntimeOptions};
 use shardwright::tensor::HostArray;
 use shardwright::train::{
@@ -36,7 +36,9 @@ fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let name = arguments.first().map_or("micro", String::as_str);
     let devices: usize = arguments.get(1).map_or(Ok(8), |a| a.parse()).context("DEVICES is a number")?;
-    let remat = arguments.get(2).is_some_and(|a| a == "remat");
+    let remat = arguments[2.min(arguments.len())..].iter().any(|a| a == "remat");
+    let explicit = arguments[2.min(arguments.len())..].iter().any(|a| a == "explicit");
+    let lowering = if explicit { Lowering::Explicit } else { Lowering::Annotate };
     let [hidden, layers, heads, kv_heads, intermediate, vocab, block] =
         size(name).with_context(|| format!("no size {name}; there are micro, tiny and small"))?;
 
@@ -58,6 +60,7 @@ fn main() -> anyhow::Result<()> {
         wrap,
         remat,
         plan: PlanOptions::default(),
+        lowering,
     };
     let opened = start.elapsed();
     let step = TrainStep::compile(&runtime, &mesh, &model, &step_config)?;
@@ -82,7 +85,7 @@ fn main() -> anyhow::Result<()> {
     let collectives = CollectiveSummary::new(&step.executable().compiled()??);
     let seconds = |d: std::time::Duration| (d.as_secs_f64() * 1e3).round() / 1e3;
     let report = json!({
-        "size": name, "devices": devices, "remat": remat,
+        "size": name, "devices": devices, "remat": remat, "explicit": explicit,
         "step_ms_median": milliseconds[STEPS / 2], "step_ms_min": milliseconds[0],
         "open_s": seconds(opened), "compile_s": seconds(compiled - opened),
         "init_s": seconds(initialised - compiled), "first_step_done_s": first.map(seconds),

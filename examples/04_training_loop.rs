@@ -6,7 +6,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use anyhow::Context;
-use shardwright::graph::Graph;
+use shardwright::graph::{Graph, Recompute};
 use shardwright::hlo::{ArgumentKind, VerifiedModule, verify};
 use shardwright::partition::{PlanOptions, ShardedModule, ShardingPlan, WrapPolicy};
 use shardwright::pjrt::PendingHostCopy;
@@ -65,7 +65,7 @@ fn train_step() -> anyhow::Result<VerifiedModule> {
 
     let error = g.sub(g.dot(x, g.weight(w)?, &[], &[(1, 1)])?, y)?;
     let loss = g.scale(g.sum(g.mul(error, error)?, &[0, 1])?, 1.0 / BATCH as f64)?;
-    let gradient = g.gradients(loss, &[w], &|_| false)?[0];
+    let gradient = g.gradients(loss, &[w], &|_| Recompute::Nothing)?[0];
 
     let new_velocity = g.add(g.scale(velocity, MOMENTUM)?, gradient)?;
     let new_w = g.sub(w, g.scale(new_velocity, LEARNING_RATE)?)?;

@@ -356,6 +356,7 @@ fn what_is_known_and_not_supported_says_what_is() {
             "--do_train no",
             "--loss_denominator mean",
             "--fsdp_dim_rule largest",
+            "--lowering manual",
         ],
         expect![[r#"
             > --optim adafactor
@@ -399,6 +400,9 @@ fn what_is_known_and_not_supported_says_what_is() {
             exit code 2
             > --fsdp_dim_rule largest
             error: --fsdp_dim_rule: expected largest_divisible, strict_largest or dim0, found "largest"
+            exit code 2
+            > --lowering manual
+            error: --lowering: expected auto, annotate or explicit, found "manual"
             exit code 2
         "#]],
     );
@@ -644,6 +648,7 @@ fn fsdp_words_and_files_are_checked() {
             "--mesh fsdp=0",
             "--mesh data=8",
             "--mesh fsdp=8 --fsdp_axis model",
+            "--fsdp_axis tensor",
         ],
         expect![[r#"
             > --fsdp full
@@ -662,10 +667,19 @@ fn fsdp_words_and_files_are_checked() {
             error: --mesh: axis fsdp has size 0; a size is at least 1, or -1 for the one axis that takes the rest
             exit code 2
             > --mesh data=8
-            error: --mesh: the mesh (data=8) has no axis fsdp to split parameters over; name one of its axes fsdp, or choose another with --fsdp_axis
-            exit code 2
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
             > --mesh fsdp=8 --fsdp_axis model
-            error: --mesh: the mesh (fsdp=8) has no axis model to split parameters over; name one of its axes model, or choose another with --fsdp_axis
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
+            > --fsdp_axis tensor
+            error: --fsdp_axis: parameters cannot be sharded over the axis tensor, over which all devices see the same examples; choose another with --fsdp_axis
             exit code 2
         "#]],
     );

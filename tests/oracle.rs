@@ -3,7 +3,7 @@
 mod support;
 
 use shardwright_checkpoint::HfWeights;
-use shardwright_partition::{DimRule, PlanOptions, Strategy};
+use shardwright_partition::{DimRule, Lowering, PlanOptions, Strategy};
 use shardwright_train::{
     AdamWConfig, LossDenominator, Schedule, ScheduleConfig, StepConfig, TrainState, TrainStep, WeightSource,
 };
@@ -25,6 +25,7 @@ fn follow(
     mesh: &str,
     remat: bool,
     plan: &PlanOptions,
+    lowering: Lowering,
 ) -> Distance {
     let devices = shardwright_mesh::AbstractMesh::parse(mesh).unwrap().size();
     let runtime = runtime(devices);
@@ -40,6 +41,7 @@ fn follow(
         max_grad_norm: Some(config.max_norm),
         loss_denominator: denominator,
         remat,
+        lowering,
         ..oracle_step(&model, plan.clone())
     };
     let step = TrainStep::compile(&runtime, &mesh, &model, &step_config).unwrap();
@@ -74,6 +76,10 @@ fn the_schedule_is_that_of_the_curves() {
 
 /// Follows the curve and its `@hf` twin on every mesh: with and without rematerialisation on each.
 fn check(name: &str, meshes: &[&str], plan: &PlanOptions) {
+    check_lowered(name, meshes, plan, Lowering::Annotate);
+}
+
+fn check_lowered(name: &str, meshes: &[&str], plan: &PlanOptions, lowering: Lowering) {
     let curves = Curve::all();
     let config = curves[name].config.clone().unwrap();
     let mut report = String::new();
@@ -81,7 +87,7 @@ fn check(name: &str, meshes: &[&str], plan: &PlanOptions) {
         for (twin, denominator) in [("", LossDenominator::Targets), ("@hf", LossDenominator::Labels)] {
             let curve = &curves[&format!("{name}{twin}")];
             let remat = (denominator == LossDenominator::Targets) == index.is_multiple_of(2);
-            let Distance { loss, norm } = follow(curve, &config, denominator, mesh, remat, plan);
+            let Distance { loss, norm } = follow(curve, &config, denominator, mesh, remat, plan, lowering);
             let fits = loss <= LOSS_TOLERANCE && norm <= NORM_TOLERANCE;
             let verdict = if fits { "ok" } else { "TOO FAR" };
             report +=
@@ -109,16 +115,47 @@ curves! {
     adamw_biases: "adamw_bias_wd", ONE_AXIS;
     adamw_sizes_that_do_not_divide: "adamw_odd", ONE_AXIS;
     adamw_with_a_data_axis: "adamw_fp32_lr2e-3", ["data=2,fsdp=4", "data=4,fsdp=2"];
+    adamw_with_a_tensor_axis: "adamw_fp32_lr2e-3", ["fsdp=4,tensor=2", "fsdp=2,tensor=4", "data=2,fsdp=2,tensor=2"];
+    adamw_tied_embeddings_with_a_tensor_axis: "adamw_tied", ["fsdp=4,tensor=2"];
+    adamw_biases_with_a_tensor_axis: "adamw_bias_wd", ["fsdp=4,tensor=2"];
+    adamw_sizes_that_do_not_divide_with_a_tensor_axis: "adamw_odd", ["fsdp=4,tensor=2"];
 }
 
 #[test]
 fn strategies_and_dim_rules_do_not_change_the_numbers() {
     let strategy = |strategy| PlanOptions { strategy, ..Default::default() };
     let rule = |dim_rule| PlanOptions { dim_rule, ..Default::default() };
-    check("adamw_fp32_lr2e-3", &["fsdp=4"], &strategy(Strategy::NoShard));
+    check("adamw_fp32_lr2e-3", &["data=8"], &strategy(Strategy::NoShard));
     check("adamw_fp32_lr2e-3", &["fsdp=8"], &strategy(Strategy::ShardGradOp));
     check("adamw_fp32_lr2e-3", &["data=2,fsdp=4"], &strategy(Strategy::HybridShard));
     // Padded: no dim of this model divides by 8.
     check("adamw_odd", &["fsdp=8"], &rule(DimRule::StrictLargest));
     check("adamw_odd", &["fsdp=8"], &rule(DimRule::Dim0));
+}
+
+macro_rules! explicit_curves {
+    ($($test:ident: $name:literal, $meshes:expr, $plan:expr;)*) => {
+        $(#[test] fn $test() { check_lowered($name, &$meshes, &$plan, Lowering::Explicit); })*
+    };
+}
+
+/// A plan by this strategy.
+fn by(strategy: Strategy) -> PlanOptions {
+    PlanOptions { strategy, ..PlanOptions::default() }
+}
+
+explicit_curves! {
+    explicit: "adamw_fp32_lr2e-3", ["fsdp=8", "data=2,fsdp=4", "data=4,fsdp=2", "fsdp=1"], PlanOptions::default();
+    explicit_weight_decay: "adamw_wd", ["fsdp=8"], PlanOptions::default();
+    explicit_without_clipping: "adamw_noclip", ["fsdp=4"], PlanOptions::default();
+    explicit_tied_embeddings: "adamw_tied", ["fsdp=8", "data=2,fsdp=4"], PlanOptions::default();
+    explicit_biases: "adamw_bias_wd", ["fsdp=8", "data=2,fsdp=4"], PlanOptions::default();
+    explicit_sizes_that_do_not_divide: "adamw_odd", ["fsdp=8", "data=2,fsdp=4"], PlanOptions::default();
+    explicit_without_sharding: "adamw_fp32_lr2e-3", ["fsdp=8"], by(Strategy::NoShard);
+    explicit_gathered_once: "adamw_fp32_lr2e-3", ["fsdp=8", "data=2,fsdp=4"], by(Strategy::ShardGradOp);
+    explicit_replicas_of_shards: "adamw_fp32_lr2e-3", ["data=2,fsdp=4"], by(Strategy::HybridShard);
+    explicit_padded: "adamw_odd", ["fsdp=8", "data=2,fsdp=4"],
+        PlanOptions { dim_rule: DimRule::StrictLargest, ..PlanOptions::default() };
+    explicit_small_parameters_whole: "adamw_bias_wd", ["data=2,fsdp=4", "fsdp=8"],
+        PlanOptions { min_shard_bytes: 1024, ..PlanOptions::default() };
 }

@@ -1,142 +1,135 @@
-//! What XLA makes of a sharded train step: which collectives, of what, and what rematerialisation changes.
+//! What XLA makes of a fully sharded train step, for each kind of decoder: weights are gathered and never activations,
+//! each gradient is summed once, and rematerialisation recomputes what it should.
 
 mod support;
 
-use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
-use shardwright_mesh::{AbstractMesh, Mesh};
-use shardwright_model::{ModelConfig, ParameterInfo, parameters};
-use shardwright_partition::{CollectiveSummary, PlanOptions, Strategy};
-use shardwright_train::{StepConfig, TrainStep};
-use support::{BATCH, oracle_model, oracle_step, runtime};
+use shardwright_hlo::compiled::CollectiveKind;
+use shardwright_model::{ModelConfig, ParameterInfo};
+use shardwright_partition::PlanOptions;
+use shardwright_train::StepConfig;
+use support::{BATCH, CompiledStep, oracle_model, oracle_step, quickstart_model};
 
 const F32: usize = 4;
 
-struct Step {
-    model: ModelConfig,
-    compiled: CompiledProgram,
-    temporary_bytes: i64,
-}
-
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Layers {
     Kept,
     Rematerialised,
 }
 
-impl Step {
-    fn new(name: &str, mesh: &str, strategy: Strategy, layers: Layers) -> Step {
-        let model = oracle_model(name);
-        let config = StepConfig {
-            remat: layers == Layers::Rematerialised,
-            ..oracle_step(&model, PlanOptions { strategy, ..PlanOptions::default() })
-        };
-        let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
-        let step = TrainStep::compile(&runtime(8), &mesh, &model, &config).unwrap();
-        let compiled = step.executable().compiled().unwrap().unwrap();
-        Step { model, compiled, temporary_bytes: step.executable().memory_stats().unwrap().temp }
-    }
-
-    fn of_kind(&self, kind: CollectiveKind) -> impl Iterator<Item = &Collective> {
-        self.compiled.collectives.iter().filter(move |c| c.kind == kind)
-    }
-
-    fn bytes(&self, kind: CollectiveKind) -> Vec<usize> {
-        self.of_kind(kind).map(|c| c.bytes as usize).collect()
-    }
-
-    fn summary(&self) -> CollectiveSummary {
-        CollectiveSummary::new(&self.compiled)
-    }
-
-    /// Bytes of the parameters for which `wanted` holds.
-    fn parameter_bytes(&self, wanted: impl Fn(&ParameterInfo) -> bool) -> Vec<usize> {
-        parameters(&self.model).iter().filter(|p| wanted(p)).map(|p| p.element_count() * F32).collect()
-    }
+fn step_of(model: &ModelConfig, layers: Layers) -> CompiledStep {
+    let remat = layers == Layers::Rematerialised;
+    let config = StepConfig { remat, ..oracle_step(model, PlanOptions::default()) };
+    CompiledStep::new(model, "fsdp=8", &config)
 }
 
-/// Checks that `found` holds the same numbers as `expected`, in any order.
+/// Whether a parameter is gathered a second time, in backward. The weights of all layers but the last are; of what is
+/// computed again, also norms and biases, which backward does not need otherwise.
+fn is_gathered_again(step: &CompiledStep, parameter: &ParameterInfo, layers: Layers) -> bool {
+    let last = format!("model.layers.{}.", step.model.num_hidden_layers() - 1);
+    let in_layers = parameter.name.starts_with("model.layers.") && !parameter.name.starts_with(&last);
+    let unused = parameter.name.ends_with("mlp.down_proj.bias");
+    in_layers && (parameter.shape.len() > 1 || layers == Layers::Rematerialised && !unused)
+}
+
+/// Checks that the step gathers its parameters, some of them again, and `besides`.
 #[track_caller]
-fn check_same(mut found: Vec<usize>, mut expected: Vec<usize>, step: &Step) {
-    found.sort_unstable();
-    expected.sort_unstable();
-    assert_eq!(found, expected, "{:#?}", step.compiled.collectives);
+fn check_gathers(step: &CompiledStep, layers: Layers, besides: &[usize]) {
+    let again = step.parameter_bytes(|p| is_gathered_again(step, p, layers));
+    let expected = [step.parameter_bytes(|_| true), again, besides.to_vec()].concat();
+    step.check_same("all-gather", step.bytes(CollectiveKind::AllGather, "fsdp"), expected);
+    assert_eq!(step.bytes(CollectiveKind::AllGather, "?"), [0_usize; 0]);
 }
 
-fn in_layers(parameter: &ParameterInfo) -> bool {
-    parameter.name.starts_with("model.layers.")
-}
-
-#[test]
-fn each_parameter_is_gathered_once_and_its_gradient_summed_once() {
-    let step = Step::new("base", "fsdp=8", Strategy::FullShard, Layers::Kept);
-    check_same(step.bytes(CollectiveKind::AllGather), step.parameter_bytes(|_| true), &step);
-    check_gradients(&step);
-}
-
-/// Checks that gradients are summed over the devices, each once, and nothing else of their size is.
-fn check_gradients(step: &Step) {
+/// Checks that gradients, which are of so many bytes, are summed over the devices, and nothing else of their size is.
+#[track_caller]
+fn check_gradients(step: &CompiledStep, gradients: usize) {
     // XLA joins sums that do not depend on each other, so what can be said is how many bytes they are of together:
     // those of all gradients, and a number each for the parts of the norm, the loss and its denominator.
-    let gradients: usize = step.parameter_bytes(|_| true).iter().sum();
-    let count = parameters(&step.model).len();
-    let reduced: usize = step.bytes(CollectiveKind::AllReduce).iter().sum();
-    let scattered: usize = step.bytes(CollectiveKind::ReduceScatter).iter().sum();
+    let parameters = step.parameter_bytes(|_| true);
+    let reduced: usize = step.bytes(CollectiveKind::AllReduce, "fsdp").iter().sum();
+    let scattered: usize = step.bytes(CollectiveKind::ReduceScatter, "fsdp").iter().sum();
     let summed = reduced + 8 * scattered;
-    let numbers = F32 * (count + 2);
-    assert!((gradients..=gradients + numbers).contains(&summed), "{:#?}", step.compiled.collectives);
-    for kind in [CollectiveKind::AllToAll, CollectiveKind::CollectivePermute] {
-        assert_eq!(step.summary().count(kind), 0, "{:#?}", step.compiled.collectives);
-    }
+    let numbers = F32 * (parameters.len() + 2);
+    assert!(
+        (gradients..=gradients + numbers).contains(&summed),
+        "{summed} bytes are summed, of {gradients} of gradients: {:#?}",
+        step.program.collectives
+    );
+    assert_eq!(step.count(CollectiveKind::CollectivePermute), 0, "{:#?}", step.program.collectives);
+}
+
+/// Checks a decoder with layers kept and rematerialised, and gives both steps.
+#[track_caller]
+fn check(model: &ModelConfig) -> [CompiledStep; 2] {
+    [Layers::Kept, Layers::Rematerialised].map(|layers| {
+        let step = step_of(model, layers);
+        check_gathers(&step, layers, &[]);
+        // A table that is used twice has two gradients, which XLA sums over the devices one by one.
+        let twice = if model.tie_word_embeddings() { table_bytes(model) } else { 0 };
+        check_gradients(&step, step.parameter_bytes(|_| true).iter().sum::<usize>() + twice);
+        assert_eq!(step.count(CollectiveKind::AllToAll), 0, "{:#?}", step.program.collectives);
+        step
+    })
+}
+
+fn table_bytes(model: &ModelConfig) -> usize {
+    model.vocab_size() * model.hidden_size() * F32
 }
 
 #[test]
-fn rematerialised_layers_gather_their_parameters_again() {
-    let kept = Step::new("base", "fsdp=8", Strategy::FullShard, Layers::Kept);
-    let again = Step::new("base", "fsdp=8", Strategy::FullShard, Layers::Rematerialised);
-    let expected = [again.parameter_bytes(|_| true), again.parameter_bytes(in_layers)].concat();
-    check_same(again.bytes(CollectiveKind::AllGather), expected, &again);
-    check_gradients(&again);
-    let recomputed = again.of_kind(CollectiveKind::AllGather).filter(|c| c.op_name.contains("/recompute"));
-    assert_eq!(recomputed.count(), again.parameter_bytes(in_layers).len());
+fn weights_are_gathered_in_forward_and_backward_and_gradients_summed_once() {
+    check(&oracle_model("base"));
+}
+
+#[test]
+fn so_are_biases() {
+    check(&oracle_model("bias"));
+}
+
+#[test]
+fn a_tied_table_is_gathered_once() {
+    check(&oracle_model("tied"));
+}
+
+#[test]
+fn the_quickstart_does_so_and_recomputation_saves_memory() {
+    let [kept, again] = check(&quickstart_model());
     let (less, more) = (again.temporary_bytes, kept.temporary_bytes);
-    assert!(less * 5 < more * 4, "{less} bytes with recomputation, {more} without");
+    assert!(less * 6 < more * 5, "{less} bytes with recomputation, {more} without");
 }
 
 #[test]
-fn without_resharding_parameters_are_gathered_once() {
-    let step = Step::new("base", "fsdp=8", Strategy::ShardGradOp, Layers::Rematerialised);
-    check_same(step.bytes(CollectiveKind::AllGather), step.parameter_bytes(|_| true), &step);
-    check_gradients(&step);
-}
-
-#[test]
-fn without_sharding_only_gradients_travel() {
-    let step = Step::new("base", "fsdp=8", Strategy::NoShard, Layers::Kept);
-    assert_eq!(step.summary().count(CollectiveKind::AllGather), 0);
-    check_gradients(&step);
-}
-
-#[test]
-fn one_device_needs_no_collectives() {
-    let step = Step::new("base", "fsdp=1", Strategy::FullShard, Layers::Rematerialised);
-    assert_eq!(step.summary().to_string(), "no collectives");
-}
-
-#[test]
-fn replicas_of_shards_gather_among_themselves() {
-    let step = Step::new("base", "data=2,fsdp=4", Strategy::FullShard, Layers::Kept);
-    check_same(step.bytes(CollectiveKind::AllGather), step.parameter_bytes(|_| true), &step);
+fn few_tokens_do_not_change_that() {
+    // Activations are smaller than weights here, by far.
+    let model = oracle_model("base");
+    for layers in [Layers::Kept, Layers::Rematerialised] {
+        let remat = layers == Layers::Rematerialised;
+        let config = StepConfig { block_size: 4, remat, ..oracle_step(&model, PlanOptions::default()) };
+        let step = CompiledStep::new(&model, "fsdp=8", &config);
+        check_gathers(&step, layers, &[]);
+        check_gradients(&step, step.parameter_bytes(|_| true).iter().sum());
+    }
 }
 
 #[test]
 fn tables_split_by_columns_move_token_ids_instead_of_their_gradient() {
     // 509 rows do not divide, so the token table is split by columns. Its gradient is then worked out by columns: each
-    // device gets all token ids, and its columns of the gradients of their rows.
-    let step = Step::new("odd", "fsdp=8", Strategy::FullShard, Layers::Kept);
-    let ids = BATCH[0] * BATCH[1] * 4;
-    let expected = [step.parameter_bytes(|_| true), vec![ids]].concat();
-    check_same(step.bytes(CollectiveKind::AllGather), expected, &step);
-    let columns = BATCH[0] * BATCH[1] * step.model.hidden_size() * F32 / 8;
-    check_same(step.bytes(CollectiveKind::AllToAll), vec![columns], &step);
-    assert_eq!(step.summary().count(CollectiveKind::CollectivePermute), 0);
+    // device gets all token ids, 2 KiB, and its columns of the gradients of their rows, 30 KiB, where a sum over the
+    // devices would be of the whole table, 239 KiB.
+    let model = oracle_model("odd");
+    for layers in [Layers::Kept, Layers::Rematerialised] {
+        let step = step_of(&model, layers);
+        check_gathers(&step, layers, &[BATCH[0] * BATCH[1] * 4]);
+        check_gradients(&step, step.parameter_bytes(|_| true).iter().sum::<usize>() - table_bytes(&model));
+        let columns = BATCH[0] * BATCH[1] * model.hidden_size() * F32 / 8;
+        step.check_same("all-to-all", step.bytes(CollectiveKind::AllToAll, "fsdp"), vec![columns]);
+    }
+}
+
+#[test]
+fn one_device_needs_no_collectives() {
+    let model = oracle_model("base");
+    let config = StepConfig { remat: true, ..oracle_step(&model, PlanOptions::default()) };
+    assert_eq!(CompiledStep::new(&model, "fsdp=1", &config).program.collectives, []);
 }

@@ -4,21 +4,21 @@ mod support;
 
 use std::ops::Range;
 
-use shardwright_graph::{Graph, GraphError, Value};
+use shardwright_graph::{Graph, GraphError, Recompute, Value};
 use shardwright_hlo::{
-    ArgumentKind, Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, Role, ScatterDims,
-    SliceBounds, Unary, Unit, VerifiedModule, verify,
+    ArgumentKind, AxisGroup, Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, Role,
+    ScatterDims, SliceBounds, Unary, Unit, VerifiedModule, verify,
 };
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{IGNORED_LABEL, ModelConfig, Weights, causal_loss, logits, parameters};
-use shardwright_partition::ShardedModule;
+use shardwright_partition::{PlanOptions, ShardedModule, ShardingPlan, Shards};
 use shardwright_runtime::{Argument, Executable, RuntimeError, ShardedArray};
 use shardwright_tensor::{DType, HostArray, Shape, TensorType};
 use support::runtime;
 
 type Result<T, E = GraphError> = std::result::Result<T, E>;
 type Build = dyn Fn(&Graph, &[Value]) -> Result<Value>;
-type Remat = dyn Fn(&Unit) -> bool;
+type Remat = dyn Fn(&Unit) -> Recompute;
 
 /// How arrays are split: the spec for each rank.
 type Split = fn(usize) -> String;
@@ -89,11 +89,11 @@ impl<'a> Case<'a> {
 
     #[track_caller]
     fn check(&self) {
-        let program = self.compile(WHOLE, &|_| false);
+        let program = self.compile(WHOLE, &|_| Recompute::Nothing);
         let gradients = self.call(&program);
         self.compare("differences", &gradients[1..], &self.differences(&program), self.tolerance);
         for &place in self.splits {
-            self.compare(place.0, &self.gradients(place, &|_| false), &gradients, self.spread);
+            self.compare(place.0, &self.gradients(place, &|_| Recompute::Nothing), &gradients, self.spread);
         }
     }
 
@@ -584,10 +584,15 @@ fn detached_values_count_as_constants() {
     let weights = random(0, &[4, 6], &(0.5..1.5)).to_f64();
     let slope = |i: usize| weights[i] * (x[i] * c[i]).exp();
     let expected = [(0..24).map(slope).collect(), vec![0.0; 24]];
-    for remat in [false, true] {
-        let gradients = case.gradients(WHOLE, &move |_| remat);
+    for recompute in [Recompute::Nothing, Recompute::All] {
+        let gradients = case.gradients(WHOLE, &move |_| recompute);
         case.compare("the formula", &gradients[1..], &expected, case.tolerance);
     }
+}
+
+/// What is computed again of the units that are chosen.
+fn when(chosen: bool, recompute: Recompute) -> Recompute {
+    if chosen { recompute } else { Recompute::Nothing }
 }
 
 /// A function in nested units, with values that cross their borders in both directions.
@@ -623,13 +628,19 @@ fn rematerialised_units_have_the_same_gradients() {
         splits: &SPLITS,
     };
     case.check();
-    let kept = case.gradients(WHOLE, &|_| false);
-    let rules: [(&str, &Remat); 5] = [
-        ("all units", &|_| true),
-        ("outer units", &|u| u.class == "Layer"),
-        ("inner units", &|u| u.class != "Layer"),
-        ("one layer and part of the other", &|u| u.path == "0" || u.path == "1.mlp"),
-        ("the part with the sums", &|u| u.class == "Norm"),
+    let kept = case.gradients(WHOLE, &|_| Recompute::Nothing);
+    let rules: [(&str, &Remat); 8] = [
+        ("all units", &|_| Recompute::All),
+        ("outer units", &|u| when(u.class == "Layer", Recompute::All)),
+        ("inner units", &|u| when(u.class != "Layer", Recompute::All)),
+        ("one layer and part of the other", &|u| when(u.path == "0" || u.path == "1.mlp", Recompute::All)),
+        ("the part with the sums", &|u| when(u.class == "Norm", Recompute::All)),
+        ("weights", &|_| Recompute::Weights),
+        ("all but weights", &|_| Recompute::Activations),
+        ("weights of one layer, the rest of the other", &|u| match u.path.as_str() {
+            "0" => Recompute::Activations,
+            _ => Recompute::Weights,
+        }),
     ];
     for (name, remat) in rules {
         for place in [WHOLE].into_iter().chain(SPLITS) {
@@ -637,7 +648,7 @@ fn rematerialised_units_have_the_same_gradients() {
             case.compare(&format!("{name} on {}", place.0), &gradients, &kept, case.spread);
         }
         let length = |remat: &Remat| case.module(remat).instructions.len();
-        assert!(length(remat) > length(&|_| false), "{name}: nothing is computed again");
+        assert!(length(remat) > length(&|_| Recompute::Nothing), "{name}: nothing is computed again");
     }
 }
 
@@ -675,10 +686,87 @@ fn a_whole_model() {
         splits: &SPLITS,
     };
     case.check();
-    let kept = case.gradients(WHOLE, &|_| false);
-    let again = case.gradients(SPLITS[0], &|u| u.class == "LlamaDecoderLayer");
-    case.compare("rematerialised layers", &again, &kept, case.spread);
+    let kept = case.gradients(WHOLE, &|_| Recompute::Nothing);
+    let layers: [(&str, &Remat); 2] = [
+        ("rematerialised layers", &|u| when(u.class == "LlamaDecoderLayer", Recompute::All)),
+        ("layers with their weights again", &|u| when(u.class == "LlamaDecoderLayer", Recompute::Weights)),
+    ];
+    for (name, recompute) in layers {
+        let again = case.gradients(SPLITS[0], recompute);
+        case.compare(name, &again, &kept, case.spread);
+    }
     let ty = TensorType::new(DType::F64, [11, 8]).unwrap();
     assert_eq!(*case.inputs[0].ty(), ty, "the token table comes first");
     assert!(kept[1].iter().any(|v| v.abs() > 0.1), "gradients are not just rounding");
+}
+
+/// Checks the gradient of a parameter, taken in a program of shards over `data=2,fsdp=4`, against differences of the
+/// whole. `build` gives the loss, of a device's shard of the parameter and its part of the batch.
+#[track_caller]
+fn check_shards(
+    name: &str,
+    options: &PlanOptions,
+    build: impl Fn(&Graph, [Value; 2], &Shards<'_>) -> Result<Value>,
+) {
+    let mesh = Mesh::iota(AbstractMesh::parse("data=2,fsdp=4").unwrap());
+    let ty = TensorType::new(DType::F64, [8, 4]).unwrap();
+    // Says what goes in and comes out; what is computed is up to the program of shards.
+    let g = Graph::new(name);
+    let w = g.argument("w", ty.clone(), ArgumentKind::Parameter);
+    g.argument("x", ty, ArgumentKind::Batch);
+    g.output("loss", g.sum(w, &[0, 1]).unwrap());
+    g.donated_output("w", w, 0);
+    let global = verify(g.finish()).unwrap();
+    let plan = ShardingPlan::new(&global, mesh.shape(), options).unwrap();
+    let shards = Shards::new(&plan).unwrap();
+
+    for recompute in [Recompute::Nothing, Recompute::Weights, Recompute::All] {
+        let g = Graph::new(name);
+        let w = g.argument("w", shards.ty(0), ArgumentKind::Parameter);
+        let x = g.argument("x", shards.ty(1), ArgumentKind::Batch);
+        g.stored_as(w, shards.gathers(0));
+        let loss = g.unit("u", "Unit", || build(&g, [w, x], &shards)).unwrap();
+        g.output("loss", loss);
+        g.output("w", g.gradients(loss, &[w], &|_| recompute).unwrap()[0]);
+        let sharded =
+            ShardedModule::explicit(&global, &plan, g.finish()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let program = runtime(8).compile(&sharded, &mesh).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let unused: &Build = &|_, x| Ok(x[0]);
+        let case = Case::new(name, &[&[8, 4], &[8, 4]], &(-1.0..1.0), unused);
+        case.compare(
+            "differences",
+            &case.call(&program)[1..],
+            &case.differences(&program)[..1],
+            case.tolerance,
+        );
+    }
+}
+
+#[test]
+fn collectives() {
+    let split = PlanOptions::default();
+    let whole = PlanOptions { min_shard_bytes: 1 << 20, ..PlanOptions::default() };
+    let mixed = |g: &Graph, w: Value, x: Value| g.unary(Unary::Tanh, g.dot(x, w, &[], &[(1, 1)])?);
+    let total = |g: &Graph, y: Value, shards: &Shards<'_>| {
+        g.all_reduce(g.sum(g.mul(y, y)?, &[0, 1])?, shards.batch().unwrap())
+    };
+    for (name, options) in [("a parameter in shards", &split), ("a parameter that each device has", &whole)] {
+        check_shards(name, options, |g, [w, x], shards| total(g, mixed(g, g.weight(w)?, x)?, shards));
+    }
+    check_shards("all_gather and vary by hand, of a dim and of another", &split, |g, [w, x], shards| {
+        let [data, fsdp] = ["data", "fsdp"].map(|axis| AxisGroup::new(shards.mesh(), [axis.into()]).unwrap());
+        let rows = g.all_gather(g.vary(w, data)?, 0, fsdp.clone())?;
+        let columns = g.all_gather(g.mul(x, x)?, 1, fsdp)?;
+        let columns = g.reshape(columns, &[4, 4])?;
+        total(g, mixed(g, rows, columns)?, shards)
+    });
+    check_shards("reduce_scatter", &split, |g, [w, x], shards| {
+        let fsdp = AxisGroup::new(shards.mesh(), ["fsdp".into()]).unwrap();
+        let y = mixed(g, g.weight(w)?, x)?;
+        total(g, g.reduce_scatter(y, 1, fsdp)?, shards)
+    });
+    check_shards("a function of an all_reduce", &split, |g, [w, x], shards| {
+        let sum = total(g, mixed(g, g.weight(w)?, x)?, shards)?;
+        g.mul(sum, g.unary(Unary::Exponential, g.scale(sum, -0.01)?)?)
+    });
 }

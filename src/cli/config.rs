@@ -7,7 +7,7 @@ use anyhow::Context;
 use shardwright_mesh::{AbstractMesh, MeshError};
 use shardwright_partition::{
     FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, PlanError, ShardingRequest, StateDictType, Strategy,
-    UnknownKeys,
+    TENSOR_AXIS, UnknownKeys,
 };
 use shardwright_train::{
     AdamWConfig, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
@@ -171,8 +171,11 @@ fn sharding(settings: &Settings, notices: &mut Notices) -> Result<ShardingConfig
         }
     };
     let axis = settings.fsdp_axis.value.clone();
+    if axis == TENSOR_AXIS {
+        return Err(settings.fsdp_axis.wrong(PlanError::TensorAxis));
+    }
     if let Some(mesh) = &settings.mesh {
-        check_mesh(mesh, &axis)?;
+        check_mesh(mesh, &axis, strategy)?;
     }
     Ok(ShardingConfig {
         mesh: settings.mesh.as_ref().map(|mesh| mesh.value.clone()),
@@ -180,6 +183,7 @@ fn sharding(settings: &Settings, notices: &mut Notices) -> Result<ShardingConfig
         strategy,
         dim_rule: settings.fsdp_dim_rule.value,
         min_shard_bytes: settings.min_shard_bytes.value.0,
+        lowering: settings.lowering.value,
         fsdp,
         gradient_checkpointing: settings.gradient_checkpointing.value,
     })
@@ -232,9 +236,9 @@ fn wrong_keys(error: FsdpConfigError) -> Failure {
 }
 
 /// Whether the mesh could be right for some number of devices.
-fn check_mesh(mesh: &Setting<String>, axis: &str) -> Result<(), Failure> {
+fn check_mesh(mesh: &Setting<String>, axis: &str, strategy: Strategy) -> Result<(), Failure> {
     match AbstractMesh::parse(&mesh.value) {
-        Ok(parsed) if parsed.axis_size(axis).is_none() => {
+        Ok(parsed) if parsed.axis_size(axis).is_none() && strategy != Strategy::NoShard => {
             Err(mesh.wrong(PlanError::NoAxis { mesh: parsed, axis: axis.to_owned() }))
         }
         // How large an open axis is depends on the devices.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use shardwright_mesh::{DrawStyle, draw_mesh};
-use shardwright_partition::{Bytes, LintOptions, ShardingPlan, Strategy, WrapConfig, lint};
+use shardwright_partition::{Bytes, LintOptions, ShardingPlan, Strategy, TENSOR_AXIS, WrapConfig, lint};
 use shardwright_train::{Event, Observer, Phase, ShardingConfig, StepMetrics, TrainConfig, TrainResults};
 
 use super::console::{self, Verbosity};
@@ -157,6 +157,11 @@ impl Observer for Report {
                     "split",
                     format!("{split} of {count} parameters; of {whole} with their optimizer state, {each} on each device"),
                 );
+                if let Some(ways) = plan.mesh().axis_size(TENSOR_AXIS) {
+                    let text =
+                        format!("{} parameters split {ways} ways over axis tensor", plan.tensor_parameters());
+                    self.fact("tensor", text);
+                }
                 self.lints(plan);
                 if self.verbosity >= Verbosity::Verbose {
                     self.tell(draw_mesh(mesh, DrawStyle::Plain).trim_end().to_owned());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde_json::Value as Json;
-use shardwright_partition::DimRule;
+use shardwright_partition::{DimRule, Lowering};
 use shardwright_train::LossDenominator;
 
 use super::failure::Failure;
@@ -191,6 +191,9 @@ settings! {
         fsdp_dim_rule: DimRule = "largest_divisible";
         /// Keep parameters of fewer bytes whole
         min_shard_bytes: AtLeast<0> = "0";
+        /// How sharding is written into the program: explicit writes gathers and scatters by hand, annotate leaves them
+        /// to the compiler; auto is explicit where nothing is split over a tensor axis
+        lowering: Lowering = "auto";
     }
     "Output" {
         /// The folder for the model, the tokenizer and the results; required

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
-use shardwright_partition::DimRule;
+use shardwright_partition::{DimRule, Lowering};
 use shardwright_train::{LossDenominator, ScheduleKind};
 
 /// A kind of value.
@@ -211,6 +211,12 @@ impl Choice for DimRule {
         ("strict_largest", DimRule::StrictLargest),
         ("dim0", DimRule::Dim0),
     ];
+}
+
+impl Choice for Lowering {
+    const PLACEHOLDER: &'static str = "LOWERING";
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("auto", Lowering::Auto), ("annotate", Lowering::Annotate), ("explicit", Lowering::Explicit)];
 }
 
 impl<T: Choice> Value for T {

@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
-use shardwright_model::ModelConfig;
-use shardwright_partition::{PlanOptions, WrapConfig, WrapPolicy};
+use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
+use shardwright_mesh::{AbstractMesh, AxisName, Mesh};
+use shardwright_model::{ModelConfig, ParameterInfo, parameters};
+use shardwright_partition::{Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
-use shardwright_train::{AdamWConfig, LossDenominator, StepConfig, model_modules};
+use shardwright_train::{AdamWConfig, LossDenominator, StepConfig, TrainStep, model_modules};
 
 /// Examples of a batch of the curves, and the tokens of each.
 pub(crate) const BATCH: [usize; 2] = [8, 64];
@@ -47,6 +49,69 @@ pub(crate) fn oracle_step(model: &ModelConfig, plan: PlanOptions) -> StepConfig 
         wrap: WrapPolicy::resolve(&WrapConfig::ModelDefault, &known, &["LlamaDecoderLayer"]).unwrap(),
         remat: false,
         plan,
+        lowering: Lowering::Annotate,
+    }
+}
+
+/// The model of `examples/quickstart`.
+pub(crate) fn quickstart_model() -> ModelConfig {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart/config.json");
+    ModelConfig::parse(&std::fs::read_to_string(path).unwrap(), "config.json").unwrap()
+}
+
+/// A compiled train step, and what it does between devices.
+pub(crate) struct CompiledStep {
+    pub(crate) model: ModelConfig,
+    pub(crate) mesh: AbstractMesh,
+    pub(crate) program: CompiledProgram,
+    pub(crate) temporary_bytes: i64,
+}
+
+impl CompiledStep {
+    /// Compiles a step for a mesh of eight devices.
+    pub(crate) fn new(model: &ModelConfig, mesh: &str, config: &StepConfig) -> CompiledStep {
+        let mesh = AbstractMesh::parse(mesh).unwrap();
+        let step = TrainStep::compile(&runtime(8), &Mesh::iota(mesh.clone()), model, config).unwrap();
+        let program = step.executable().compiled().unwrap().unwrap();
+        let temporary_bytes = step.executable().memory_stats().unwrap().temp;
+        CompiledStep { model: model.clone(), mesh, program, temporary_bytes }
+    }
+
+    /// The collectives of one kind, each with the axes that it runs along.
+    pub(crate) fn of_kind(&self, kind: CollectiveKind) -> Vec<(&Collective, String)> {
+        let of_kind = self.program.collectives.iter().filter(|c| c.kind == kind);
+        of_kind.map(|c| (c, self.axes(c))).collect()
+    }
+
+    /// The axes of the mesh along which a collective runs, `fsdp+tensor`; `?` where it is not along whole axes.
+    fn axes(&self, collective: &Collective) -> String {
+        let axes = collective.groups.as_ref().and_then(|groups| groups.axes_of(&self.mesh).ok());
+        let names = |axes: Vec<AxisName>| axes.iter().map(|a| a.to_string()).collect::<Vec<_>>().join("+");
+        axes.map_or("?".to_owned(), names)
+    }
+
+    /// Result bytes of the collectives of one kind along these axes.
+    pub(crate) fn bytes(&self, kind: CollectiveKind, axes: &str) -> Vec<usize> {
+        let along = self.of_kind(kind).into_iter().filter(|(_, found)| found == axes);
+        along.map(|(c, _)| usize::try_from(c.bytes).unwrap()).collect()
+    }
+
+    /// How many collectives of one kind there are.
+    pub(crate) fn count(&self, kind: CollectiveKind) -> usize {
+        self.of_kind(kind).len()
+    }
+
+    /// Bytes of each parameter for which `wanted` holds.
+    pub(crate) fn parameter_bytes(&self, wanted: impl Fn(&ParameterInfo) -> bool) -> Vec<usize> {
+        parameters(&self.model).iter().filter(|p| wanted(p)).map(|p| p.element_count() * 4).collect()
+    }
+
+    /// Checks that `found` holds the same numbers as `expected`, in any order.
+    #[track_caller]
+    pub(crate) fn check_same(&self, what: &str, mut found: Vec<usize>, mut expected: Vec<usize>) {
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{what}\n{:#?}", self.program.collectives);
     }
 }
 

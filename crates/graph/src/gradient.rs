@@ -9,6 +9,9 @@
 //! instructions are then written again on the inputs that come out of it, and the walk goes through the copies. The
 //! barrier makes the copies depend on the incoming gradients, so they can neither be merged with the originals nor
 //! start early, and the originals' values die in the forward pass. Of nested units the outermost one counts.
+//!
+//! What is written again can be a part of the unit: its [weights](Role::Weight) only, so that parameters which a
+//! sharding plan gathers there are gathered a second time and are not kept in between, or everything else.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,11 +23,37 @@ use crate::{Graph, GraphError};
 
 type Result<T> = std::result::Result<T, GraphError>;
 
+/// What of a unit is computed again in the reverse pass, instead of being kept from the forward pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recompute {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The [`Role::Weight`] boundaries, and what brings [stored](Graph::stored_as) parameters together before them:
+    /// parameters are gathered again, activations are kept.
+    Weights,
+    /// All but the weights: these are kept as they were gathered.
+    Activations,
+    /// All.
+    All,
+}
+
+impl Recompute {
+    fn includes(self, is_weight: bool) -> bool {
+        match self {
+            Recompute::Nothing => false,
+            Recompute::Weights => is_weight,
+            Recompute::Activations => !is_weight,
+            Recompute::All => true,
+        }
+    }
+}
+
 impl Graph {
     /// Appends the reverse pass: the gradients of `loss`, a float scalar, with respect to each value of `wrt`.
     ///
-    /// Units for which `remat` holds are computed again in the reverse pass. The gradient of a parameter is a
-    /// [`Role::Gradient`] boundary; one that `loss` does not depend on is zero.
+    /// `recompute` says for each unit what of it is computed again in the reverse pass. The gradient of a parameter is
+    /// a [`Role::Gradient`] boundary; one that `loss` does not depend on is zero.
     ///
     /// # Errors
     /// When `loss` is not a float scalar, or depends on `wrt` through an op that has no gradient.
@@ -32,18 +61,19 @@ impl Graph {
         &self,
         loss: ValueId,
         wrt: &[ValueId],
-        remat: &dyn Fn(&Unit) -> bool,
+        recompute: &dyn Fn(&Unit) -> Recompute,
     ) -> Result<Vec<ValueId>> {
         let ty = self.ty(loss);
         if ty.rank() != 0 || !ty.dtype.is_float() {
             return Err(GraphError::NotAScalar { ty });
         }
-        let mut reverse = Reverse { graph: self, depends: Vec::new(), cotangents: HashMap::new() };
+        let mut reverse =
+            Reverse { graph: self, depends: Vec::new(), cotangents: HashMap::new(), copies: HashMap::new() };
         reverse.find_dependent(wrt);
         reverse.cotangents.insert(loss, self.full_like(loss, 1.0)?);
         let (end, units) = {
             let module = self.module.borrow();
-            let ranges = outermost(&module.units, remat);
+            let ranges = outermost(&module.units, recompute);
             (module.instructions.len(), ranges)
         };
         reverse.walk(0..end, &units)?;
@@ -51,26 +81,28 @@ impl Graph {
     }
 }
 
-/// A unit that is to be rematerialised.
+/// A unit of which something is computed again.
 #[derive(Clone)]
 struct Remat {
     unit: UnitId,
     instructions: Range<usize>,
+    recompute: Recompute,
 }
 
-/// The outermost units for which `remat` holds, by where their instructions end.
-fn outermost(units: &[Unit], remat: &dyn Fn(&Unit) -> bool) -> HashMap<usize, Remat> {
-    let ids = (0..).map(UnitId);
-    let chosen: Vec<(UnitId, &Range<usize>)> = ids
-        .zip(units)
-        .filter(|(_, unit)| !unit.instructions.is_empty() && remat(unit))
-        .map(|(id, unit)| (id, &unit.instructions))
-        .collect();
+/// The outermost units of which something is computed again, by where their instructions end.
+fn outermost(units: &[Unit], recompute: &dyn Fn(&Unit) -> Recompute) -> HashMap<usize, Remat> {
+    let remat = |(id, unit): (UnitId, &Unit)| {
+        let recompute = Some(recompute(unit)).filter(|what| *what != Recompute::Nothing);
+        let recompute = recompute.filter(|_| !unit.instructions.is_empty())?;
+        Some(Remat { unit: id, instructions: unit.instructions.clone(), recompute })
+    };
+    let chosen: Vec<Remat> = (0..).map(UnitId).zip(units).filter_map(remat).collect();
     let inside = |inner: &Range<usize>, outer: &Range<usize>| {
         inner != outer && outer.start <= inner.start && inner.end <= outer.end
     };
-    let outer = chosen.iter().filter(|(_, range)| !chosen.iter().any(|(_, other)| inside(range, other)));
-    outer.map(|&(unit, range)| (range.end, Remat { unit, instructions: range.clone() })).collect()
+    let is_outer =
+        |unit: &&Remat| !chosen.iter().any(|other| inside(&unit.instructions, &other.instructions));
+    chosen.iter().filter(is_outer).map(|unit| (unit.instructions.end, unit.clone())).collect()
 }
 
 struct Reverse<'g> {
@@ -79,6 +111,8 @@ struct Reverse<'g> {
     /// what the reverse pass adds does not matter.
     depends: Vec<bool>,
     cotangents: HashMap<ValueId, ValueId>,
+    /// Values of a unit that is being walked, and what they are computed as again.
+    copies: HashMap<ValueId, ValueId>,
 }
 
 impl Reverse<'_> {
@@ -121,7 +155,10 @@ impl Reverse<'_> {
     }
 
     fn instruction(&mut self, index: usize) -> Result<()> {
-        let instruction = self.graph.module.borrow().instructions[index].clone();
+        let mut instruction = self.graph.module.borrow().instructions[index].clone();
+        for operand in &mut instruction.operands {
+            *operand = *self.copies.get(operand).unwrap_or(operand);
+        }
         let wanted: Vec<bool> = instruction.operands.iter().map(|&v| self.depends_on_wrt(v)).collect();
         let arriving: Vec<Option<ValueId>> = instruction.results.iter().map(|&v| self.cotangent(v)).collect();
         if !wanted.contains(&true) || arriving.iter().all(Option::is_none) {
@@ -139,16 +176,24 @@ impl Reverse<'_> {
         })
     }
 
-    /// Computes the unit again behind a barrier, and goes back through that.
-    fn rematerialise(&mut self, Remat { unit, instructions }: &Remat) -> Result<()> {
+    /// Computes the unit again behind a barrier, and goes back through that and what was kept.
+    fn rematerialise(&mut self, Remat { unit, instructions, recompute }: &Remat) -> Result<()> {
+        let (again, kept): (Vec<usize>, Vec<usize>) = {
+            let module = self.graph.module.borrow();
+            let is_weight = |index: usize| self.graph.is_weight(&module.instructions[index]);
+            instructions.clone().partition(|&index| recompute.includes(is_weight(index)))
+        };
+        if again.is_empty() {
+            return self.walk(instructions.clone(), &HashMap::new());
+        }
         let (inputs, outputs) = {
             let module = self.graph.module.borrow();
-            let body = &module.instructions[instructions.clone()];
-            (inputs_of(body), outputs_of(body))
+            let body: Vec<&Instruction> = again.iter().map(|&index| &module.instructions[index]).collect();
+            (inputs_of(&body), outputs_of(module.instructions[instructions.clone()].iter()))
         };
         let outputs: Vec<(ValueId, ValueId)> =
             outputs.into_iter().filter_map(|v| Some((v, self.cotangent(v)?))).collect();
-        if outputs.is_empty() || !inputs.iter().any(|&v| self.depends_on_wrt(v)) {
+        if outputs.is_empty() {
             return Ok(());
         }
 
@@ -162,17 +207,39 @@ impl Reverse<'_> {
         self.inherit(&copies);
 
         let start = self.graph.module.borrow().instructions.len();
-        for index in instructions.clone() {
+        for index in again {
             self.write_again(index, &mut copies)?;
         }
         let end = self.graph.module.borrow().instructions.len();
         self.inherit(&copies);
 
         for ((output, _), &cotangent) in outputs.iter().zip(released_cotangents) {
-            self.accumulate(copies[output], cotangent)?;
+            self.cotangents.remove(output);
+            self.accumulate(*copies.get(output).unwrap_or(output), cotangent)?;
         }
-        self.walk(start..end, &HashMap::new())?;
-        for (&input, released) in inputs.iter().zip(released_inputs) {
+        // Weights depend on nothing in the unit, so they come last.
+        if *recompute == Recompute::Weights {
+            self.walk_kept(&kept, copies)?;
+            self.walk(start..end, &HashMap::new())?;
+            self.release(&inputs, released_inputs)
+        } else {
+            self.walk(start..end, &HashMap::new())?;
+            self.release(&inputs, released_inputs)?;
+            self.walk_kept(&kept, HashMap::new())
+        }
+    }
+
+    /// Goes through instructions of a unit that are not computed again; they use `copies` in place of the originals.
+    fn walk_kept(&mut self, kept: &[usize], copies: HashMap<ValueId, ValueId>) -> Result<()> {
+        self.copies = copies;
+        let walked = kept.iter().rev().try_for_each(|&index| self.instruction(index));
+        self.copies = HashMap::new();
+        walked
+    }
+
+    /// What arrived at values that came out of a barrier belongs to those that went in.
+    fn release(&mut self, inputs: &[ValueId], released: &[ValueId]) -> Result<()> {
+        for (&input, released) in inputs.iter().zip(released) {
             if let Some(cotangent) = self.cotangents.remove(released) {
                 self.accumulate(input, cotangent)?;
             }
@@ -233,14 +300,15 @@ impl Reverse<'_> {
 }
 
 /// What `body` uses and does not define, in order of first use.
-fn inputs_of(body: &[Instruction]) -> Vec<ValueId> {
-    let mut known: std::collections::HashSet<ValueId> = outputs_of(body).into_iter().collect();
+fn inputs_of(body: &[&Instruction]) -> Vec<ValueId> {
+    let mut known: std::collections::HashSet<ValueId> =
+        outputs_of(body.iter().copied()).into_iter().collect();
     body.iter().flat_map(|i| &i.operands).copied().filter(|&v| known.insert(v)).collect()
 }
 
 /// What `body` defines.
-fn outputs_of(body: &[Instruction]) -> Vec<ValueId> {
-    body.iter().flat_map(|i| &i.results).copied().collect()
+fn outputs_of<'i>(body: impl Iterator<Item = &'i Instruction>) -> Vec<ValueId> {
+    body.flat_map(|i| &i.results).copied().collect()
 }
 
 #[cfg(test)]
@@ -255,7 +323,7 @@ mod tests {
     }
 
     /// Two layers `x ← tanh(x · w)`, and the gradients of their sum.
-    fn layers(remat: &dyn Fn(&Unit) -> bool) -> Module {
+    fn layers(recompute: &dyn Fn(&Unit) -> Recompute) -> Module {
         let g = Graph::new("layers");
         let (w0, w1) = (parameter(&g, "w0"), parameter(&g, "w1"));
         let mut x = g.full_like(w0, 2.0).unwrap();
@@ -264,7 +332,8 @@ mod tests {
             x = g.unit(format!("layers.{i}"), "Layer", body).unwrap();
         }
         let loss = g.sum(x, &[0]).unwrap();
-        for (name, gradient) in ["g0", "g1"].into_iter().zip(g.gradients(loss, &[w0, w1], remat).unwrap()) {
+        for (name, gradient) in ["g0", "g1"].into_iter().zip(g.gradients(loss, &[w0, w1], recompute).unwrap())
+        {
             g.output(name, gradient);
         }
         verify(g.finish()).unwrap().into_inner()
@@ -277,19 +346,47 @@ mod tests {
 
     #[test]
     fn a_rematerialised_unit_is_written_again_behind_a_barrier() {
-        let plain = layers(&|_| false);
+        let plain = layers(&|_| Recompute::Nothing);
         assert_eq!(count(&plain, "tanh", Phase::Recompute), 0);
         assert_eq!(count(&plain, "optimization_barrier", Phase::Recompute), 0);
 
-        let remat = layers(&|unit| unit.class == "Layer");
+        let remat = layers(&|_| Recompute::All);
         assert_eq!(count(&remat, "tanh", Phase::Forward), 2);
         assert_eq!(count(&remat, "tanh", Phase::Recompute), 2);
         assert_eq!(count(&remat, "optimization_barrier", Phase::Recompute), 2);
     }
 
     #[test]
+    fn a_part_of_a_unit_is_written_again() {
+        let weight = |i: &&Instruction| i.op == Op::Boundary(Role::Weight);
+        let weights = |module: &Module, phase| {
+            module.instructions.iter().filter(weight).filter(|i| i.location.phase == phase).count()
+        };
+        let gathered_again = layers(&|_| Recompute::Weights);
+        assert_eq!(weights(&gathered_again, Phase::Recompute), 2);
+        assert_eq!(count(&gathered_again, "tanh", Phase::Recompute), 0);
+        assert_eq!(count(&gathered_again, "optimization_barrier", Phase::Recompute), 2);
+        let kept = layers(&|_| Recompute::Activations);
+        assert_eq!(weights(&kept, Phase::Recompute), 0);
+        assert_eq!(count(&kept, "tanh", Phase::Recompute), 2);
+    }
+
+    #[test]
+    fn weights_that_are_gathered_again_are_what_the_reverse_pass_uses() {
+        let module = layers(&|_| Recompute::Weights);
+        let phase_of = |value: ValueId| {
+            let defines = |i: &&Instruction| i.results.contains(&value);
+            module.instructions.iter().find(defines).map(|i| (i.op.clone(), i.location.phase))
+        };
+        let backward = module.instructions.iter().filter(|i| i.location.phase == Phase::Backward);
+        let used: Vec<_> = backward.flat_map(|i| &i.operands).filter_map(|&v| phase_of(v)).collect();
+        assert!(used.contains(&(Op::Boundary(Role::Weight), Phase::Recompute)));
+        assert!(!used.contains(&(Op::Boundary(Role::Weight), Phase::Forward)));
+    }
+
+    #[test]
     fn gradients_of_parameters_are_boundaries_of_their_shape() {
-        let module = layers(&|_| false);
+        let module = layers(&|_| Recompute::Nothing);
         let role = |o: &shardwright_hlo::Output| {
             module.instructions.iter().find(|i| i.results.contains(&o.value)).map(|i| i.op.clone())
         };
@@ -305,7 +402,7 @@ mod tests {
         let shift = g.detach(g.max(w, &[0]).unwrap());
         let shifted = g.sub(w, g.broadcast_in_dim(shift, &[4], &[]).unwrap()).unwrap();
         let loss = g.sum(shifted, &[0]).unwrap();
-        let gradients = g.gradients(loss, &[w, unused], &|_| false).unwrap();
+        let gradients = g.gradients(loss, &[w, unused], &|_| Recompute::Nothing).unwrap();
         g.output("w", gradients[0]);
         g.output("unused", gradients[1]);
         let text = print(&verify(g.finish()).unwrap(), None);
@@ -317,7 +414,7 @@ mod tests {
     fn only_float_scalars_have_gradients() {
         let g = Graph::new("m");
         let w = parameter(&g, "w");
-        let error = g.gradients(w, &[w], &|_| false).unwrap_err();
+        let error = g.gradients(w, &[w], &|_| Recompute::Nothing).unwrap_err();
         assert_eq!(error.to_string(), "gradients are of a float scalar, not of f32[4]");
     }
 }

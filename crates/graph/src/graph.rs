@@ -1,5 +1,5 @@
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use shardwright_hlo::{
     ArgumentKind, Binary, Comparison, DotDims, GatherDims, InferError, Location, Module, Op, Phase,
@@ -20,6 +20,11 @@ pub struct Graph {
     pub(crate) location: Cell<Location>,
     /// Values that no gradient flows back through.
     pub(crate) detached: RefCell<HashSet<ValueId>>,
+    /// For values that are shards, what brings them together, and what that gave, once it is written.
+    pub(crate) stored: RefCell<HashMap<ValueId, Vec<Op>>>,
+    pub(crate) assembled: RefCell<HashMap<ValueId, ValueId>>,
+    /// The steps of that.
+    pub(crate) assembly: RefCell<HashSet<ValueId>>,
     precision: Precision,
 }
 
@@ -67,6 +72,9 @@ impl Graph {
             module: RefCell::new(Module::new(name)),
             location: Cell::default(),
             detached: RefCell::default(),
+            stored: RefCell::default(),
+            assembled: RefCell::default(),
+            assembly: RefCell::default(),
             precision: Precision::default(),
         }
     }
@@ -161,7 +169,7 @@ impl Graph {
 
     /// A parameter at a use of it. A sharding plan may have it gathered here.
     pub fn weight(&self, x: ValueId) -> Result<ValueId> {
-        self.op(Op::Boundary(Role::Weight), &[x])
+        self.op(Op::Boundary(Role::Weight), &[self.assembled(x)?])
     }
 
     /// What a unit hands on, batch first. A sharding plan may pin it here, and its gradient likewise.

@@ -4,7 +4,7 @@
 //! a plain function that takes the graph first:
 //!
 //! ```
-//! use shardwright_graph::{Graph, GraphError, Value};
+//! use shardwright_graph::{Graph, GraphError, Recompute, Value};
 //! use shardwright_hlo::ArgumentKind;
 //! use shardwright_tensor::{DType, TensorType};
 //!
@@ -16,7 +16,7 @@
 //! let g = Graph::new("step");
 //! let w = g.argument("w", TensorType::new(DType::F32, [2, 3])?, ArgumentKind::Parameter);
 //! let loss = mean_square(&g, w)?;
-//! let gradient = g.gradients(loss, &[w], &|_| false)?[0];
+//! let gradient = g.gradients(loss, &[w], &|_| Recompute::Nothing)?[0];
 //! g.output("loss", loss);
 //! g.output("gradient", gradient);
 //! let module = g.finish();
@@ -28,15 +28,17 @@
 //! op that is not defined on its operands is an error naming the [unit](Graph::unit) that it stands in.
 //!
 //! [`Graph::gradients`] appends the reverse pass to the same graph, with one rule per op (`rules.rs`). A unit can be
-//! rematerialised: its values are then computed a second time in the reverse pass, behind an
-//! `optimization_barrier`, instead of being kept.
+//! rematerialised: its values, or [a part](Recompute) of them, are then computed a second time in the reverse pass,
+//! behind an `optimization_barrier`, instead of being kept.
 #![forbid(unsafe_code)]
 
+mod collective;
 mod gradient;
 mod graph;
 pub mod random;
 mod rules;
 
+pub use gradient::Recompute;
 pub use graph::{Graph, GraphError};
 /// A value of the program that is being written.
 pub use shardwright_hlo::ValueId as Value;

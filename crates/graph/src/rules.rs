@@ -70,19 +70,27 @@ pub(crate) fn vjp(
         }
         Op::Boundary(Role::Activation) => one(g.activation(ct)),
         Op::Boundary(_) => Ok(vec![Some(ct)]),
+        Op::AllGather { dim, axes } => one(g.reduce_scatter(ct, *dim, axes.clone())),
+        Op::ReduceScatter { kind: Reduction::Add, dim, axes } => one(g.all_gather(ct, *dim, axes.clone())),
+        Op::AllReduce { kind: Reduction::Add, axes } => one(g.vary(ct, axes.clone())),
+        Op::Vary(axes) => one(g.all_reduce(ct, axes.clone())),
         Op::Reduce { .. }
         | Op::Scatter { .. }
+        | Op::ReduceScatter { .. }
+        | Op::AllReduce { .. }
         | Op::Call(_)
         | Op::While
         | Op::If
         | Op::Case
+        | Op::ManualComputation(_)
         | Op::Other(_) => {
             let module = g.module.borrow();
             let unit = location.unit.map(|id| module.unit(id).path.clone()).unwrap_or_default();
             let op = match op {
-                Op::Reduce { kind, .. } | Op::Scatter { kind, .. } => {
-                    format!("{} with {}", op.name(), kind.op().name())
-                }
+                Op::Reduce { kind, .. }
+                | Op::Scatter { kind, .. }
+                | Op::ReduceScatter { kind, .. }
+                | Op::AllReduce { kind, .. } => format!("{} with {}", op.name(), kind.op().name()),
                 op => op.name().to_owned(),
             };
             Err(GraphError::NotDifferentiable { unit, op })
@@ -359,7 +367,8 @@ fn gather(g: &Graph, [x, indices]: [ValueId; 2], dims: &GatherDims, ct: ValueId)
         unique_indices: false,
     };
     let zeros = g.full_like(x, 0.0)?;
-    g.op(Op::Scatter { kind: Reduction::Add, dims: scatter }, &[zeros, indices, ct])
+    let added = g.op(Op::Scatter { kind: Reduction::Add, dims: scatter }, &[zeros, indices, ct])?;
+    g.op(Op::Boundary(Role::TableGradient), &[added])
 }
 
 /// Each update gets the cotangent of the window that it was added to.

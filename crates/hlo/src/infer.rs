@@ -44,6 +44,12 @@ pub enum InferError {
         /// The type that was given.
         found: ValueType,
     },
+    /// A manual region that does not work on the shards of its operands.
+    #[error("sdy.manual_computation: {reason}")]
+    Manual {
+        /// What does not fit.
+        reason: String,
+    },
     /// An op whose operands do not say what it gives.
     #[error("{op}: its results are not given by its operands")]
     NotInferred {
@@ -97,6 +103,7 @@ pub(crate) fn infer_instruction(
 ) -> Result<Vec<ValueType>, InferError> {
     match op {
         Op::Other(other) => return Ok(other.results.clone()),
+        Op::ManualComputation(manual) => return manual.infer(module, operands, regions),
         Op::Call(_) | Op::While | Op::If | Op::Case => {
             return control::Control { module, op, operands, regions }.infer();
         }
@@ -151,7 +158,11 @@ pub fn infer(op: &Op, operands: &[&TensorType]) -> Result<Vec<TensorType>, Infer
         Op::Scatter { kind, dims } => rule.scatter(*kind, dims),
         Op::OptimizationBarrier => return Ok(operands.iter().map(|&ty| ty.clone()).collect()),
         Op::Boundary(_) => rule.operands().map(|[x]| x.clone()),
-        Op::Call(_) | Op::While | Op::If | Op::Case | Op::Other(_) => {
+        Op::AllGather { dim, axes } => rule.all_gather(*dim, axes.size()),
+        Op::ReduceScatter { dim, axes, .. } => rule.reduce_scatter(*dim, axes.size()),
+        Op::AllReduce { .. } => rule.elementwise::<1>(|dtype| dtype != DType::Pred),
+        Op::Vary(_) => rule.operands().map(|[x]| x.clone()),
+        Op::Call(_) | Op::While | Op::If | Op::Case | Op::ManualComputation(_) | Op::Other(_) => {
             Err(InferError::NotInferred { op: op.name().to_owned() })
         }
     };
@@ -424,6 +435,24 @@ impl<'a> Rule<'a> {
         let fits = dims.update_window.iter().zip(sizes).all(|(&d, size)| updates.dims()[d] <= size);
         self.require(fits, "windows are within the operand")?;
         Ok(x.clone())
+    }
+
+    fn all_gather(&self, dim: usize, n: usize) -> Inferred {
+        let [x] = self.operands()?;
+        self.require(dim < x.rank(), "the dim is one of the operand's")?;
+        let mut dims = x.dims().to_vec();
+        dims[dim] = dims[dim].saturating_mul(n);
+        self.ty(x.dtype, dims)
+    }
+
+    fn reduce_scatter(&self, dim: usize, n: usize) -> Inferred {
+        let [x] = self.operands()?;
+        self.require(dim < x.rank(), "the dim is one of the operand's")?;
+        self.require(x.dtype != DType::Pred, "the dtype is a number's")?;
+        self.require(x.dims()[dim].is_multiple_of(n), "the devices of a group divide the dim")?;
+        let mut dims = x.dims().to_vec();
+        dims[dim] /= n;
+        self.ty(x.dtype, dims)
     }
 
     /// Batch dims of an operand `x` and of its `indices` exist and correspond.

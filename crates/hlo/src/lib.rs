@@ -34,6 +34,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod collective;
 pub mod compiled;
 mod infer;
 mod module;
@@ -46,6 +47,7 @@ mod stated;
 mod text;
 mod verify;
 
+pub use collective::{AxisGroup, ManualComputation};
 pub use infer::{InferError, infer};
 pub use module::{
     Argument, ArgumentKind, Function, FunctionId, Instruction, Location, Module, Output, Phase, Region,

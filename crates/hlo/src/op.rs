@@ -3,7 +3,7 @@
 
 use shardwright_tensor::{DType, HostArray, Shape, TensorType};
 
-use crate::{FunctionId, ValueType};
+use crate::{AxisGroup, FunctionId, ManualComputation, ValueType};
 
 /// What an instruction computes.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +99,34 @@ pub enum Op {
     OptimizationBarrier,
     /// The identity, at a place where a sharding may be pinned. Without one it prints nothing.
     Boundary(Role),
+    /// `all_gather`: the operands of the devices of a group, one after the other along `dim`.
+    AllGather {
+        /// The dim that grows.
+        dim: usize,
+        /// Who takes part.
+        axes: AxisGroup,
+    },
+    /// `reduce_scatter`: the operands of the devices of a group joined; each device keeps its part along `dim`.
+    ReduceScatter {
+        /// How two elements are joined.
+        kind: Reduction,
+        /// The dim that is cut.
+        dim: usize,
+        /// Who takes part.
+        axes: AxisGroup,
+    },
+    /// `all_reduce`: the operands of the devices of a group joined.
+    AllReduce {
+        /// How two elements are joined.
+        kind: Reduction,
+        /// Who takes part.
+        axes: AxisGroup,
+    },
+    /// The identity, where what is the same on all devices of a group begins to be used in ways that differ. It prints
+    /// nothing; its transpose is the sum over the group.
+    Vary(AxisGroup),
+    /// `sdy.manual_computation`: its one region is the program of one device.
+    ManualComputation(Box<ManualComputation>),
     /// `call`: what a function of the module gives, given the operands.
     Call(FunctionId),
     /// `while`: the operands, put through the second region for as long as the first one says so. Both regions take
@@ -302,6 +330,8 @@ pub enum Role {
         /// Index into [`Module::arguments`](crate::Module::arguments).
         parameter: usize,
     },
+    /// What looking up rows of a table adds to the table's gradient.
+    TableGradient,
     /// An argument or output, next to the form in which it is stored.
     Stored,
     /// A place at which a program from elsewhere says where an array lies.
@@ -336,6 +366,11 @@ impl Op {
             Op::Scatter { .. } => "scatter",
             Op::OptimizationBarrier => "optimization_barrier",
             Op::Boundary(_) => "boundary",
+            Op::AllGather { .. } => "all_gather",
+            Op::ReduceScatter { .. } => "reduce_scatter",
+            Op::AllReduce { .. } => "all_reduce",
+            Op::Vary(_) => "vary",
+            Op::ManualComputation(_) => "sdy.manual_computation",
             Op::Call(_) => "call",
             Op::While => "while",
             Op::If => "if",

@@ -161,7 +161,8 @@ impl<'m> Printer<'m> {
     fn instruction(&mut self, out: &mut String, instruction: &Instruction) -> fmt::Result {
         let Instruction { op, operands, results, location, .. } = instruction;
         let pinned = results.first().and_then(|&result| self.annotations.of(result));
-        if matches!(op, Op::Boundary(_)) && pinned.is_none() {
+        let is_nothing = matches!(op, Op::Vary(_)) || (matches!(op, Op::Boundary(_)) && pinned.is_none());
+        if is_nothing {
             self.names[results[0].index()] = self.names[operands[0].index()].clone();
             return Ok(());
         }
@@ -177,7 +178,7 @@ impl<'m> Printer<'m> {
             (Op::Boundary(_), Some(pinned)) => {
                 pinned.constraint(out, &operand_names[0], &self.ty(results[0]))?
             }
-            (Op::Call(_) | Op::While | Op::If | Op::Case | Op::Other(_), _) => {
+            (Op::Call(_) | Op::While | Op::If | Op::Case | Op::ManualComputation(_) | Op::Other(_), _) => {
                 self.generic(out, instruction, &operand_names)?;
             }
             _ => {
@@ -194,9 +195,10 @@ impl<'m> Printer<'m> {
     /// Writes an op in MLIR's generic form, but for calls.
     fn generic(&mut self, out: &mut String, instruction: &Instruction, x: &[String]) -> fmt::Result {
         let Instruction { op, operands, results, regions, .. } = instruction;
-        let (name, attributes) = match op {
-            Op::Other(op) => (op.name.clone(), op.attributes.as_str()),
-            _ => (format!("stablehlo.{}", op.name()), ""),
+        let (name, properties, attributes) = match op {
+            Op::Other(op) => (op.name.clone(), op.properties.clone(), op.attributes.as_str()),
+            Op::ManualComputation(manual) => (op.name().to_owned(), manual.properties(), ""),
+            _ => (format!("stablehlo.{}", op.name()), String::new(), ""),
         };
         match op {
             Op::Call(function) => {
@@ -205,10 +207,8 @@ impl<'m> Printer<'m> {
             }
             _ => write!(out, "\"{name}\"({})", Separated(x.iter()))?,
         }
-        if let Op::Other(op) = op
-            && !op.properties.is_empty()
-        {
-            write!(out, " <{{{}}}>", op.properties)?;
+        if !properties.is_empty() {
+            write!(out, " <{{{properties}}}>")?;
         }
         for (index, region) in regions.iter().enumerate() {
             out.push_str(if index == 0 { " (" } else { ", " });
@@ -414,8 +414,22 @@ impl Line<'_> {
                 write!(out, "stablehlo.optimization_barrier{attributes} {}", Separated(x.iter()))?;
                 write!(out, " : {}", Separated(results.iter().map(|&ty| Type(ty))))
             }
+            Op::AllGather { dim, axes } => {
+                write!(out, "\"stablehlo.all_gather\"({}) <{{all_gather_dim = {dim} : i64, {axes}}}>", x[0])?;
+                self.function_type(out)
+            }
+            Op::ReduceScatter { kind, dim, axes } => {
+                write!(out, "\"stablehlo.reduce_scatter\"({}) <{{", x[0])?;
+                write!(out, "scatter_dimension = {dim} : i64, {axes}}}>")?;
+                self.reducer(out, *kind)
+            }
+            Op::AllReduce { kind, axes } => {
+                write!(out, "\"stablehlo.all_reduce\"({}) <{{{axes}}}>", x[0])?;
+                self.reducer(out, *kind)
+            }
             Op::Boundary(_) => unreachable!("prints as a sharding constraint, or not at all"),
-            Op::Call(_) | Op::While | Op::If | Op::Case | Op::Other(_) => {
+            Op::Vary(_) => unreachable!("prints nothing"),
+            Op::Call(_) | Op::While | Op::If | Op::Case | Op::ManualComputation(_) | Op::Other(_) => {
                 unreachable!("prints in the generic form")
             }
         }

@@ -16,13 +16,15 @@ mod tests;
 use std::collections::HashSet;
 use std::fmt;
 
+use shardwright_mesh::AxisName;
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
+use crate::collective::VaryingProblem;
 use crate::infer::{List, infer_instruction};
 use crate::{
-    Argument, ArgumentKind, Function, InferError, Instruction, Module, Op, Output, Region, Role, Unit,
-    ValueId, ValueType,
+    Argument, ArgumentKind, AxisGroup, Function, InferError, Instruction, ManualComputation, Module, Op,
+    Output, Region, Role, Unit, ValueId, ValueType,
 };
 
 /// A module that passed [`verify`]; there is no other way to make one.
@@ -114,6 +116,26 @@ pub enum Problem {
         expected: Vec<ValueType>,
         /// What the module says.
         found: Vec<ValueType>,
+    },
+    /// A collective where there is nothing to exchange, or nobody to do it with.
+    #[error("{instruction} along {axis}: {reason}")]
+    Collective {
+        /// Which instruction.
+        instruction: String,
+        /// The axis of its group.
+        axis: AxisName,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A result of a manual region that has one value for devices on which it may differ.
+    #[error("{instruction}: result {index} is not split over {axis}, and may differ along it")]
+    Varies {
+        /// Which instruction.
+        instruction: String,
+        /// Which result.
+        index: usize,
+        /// The axis.
+        axis: AxisName,
     },
     /// An index of an argument that there is not, or that is not a parameter.
     #[error("{user} names argument {index}, which is not a parameter")]
@@ -254,7 +276,10 @@ impl<'m> Verifier<'m> {
         }
         for (number, region) in regions.iter().enumerate() {
             self.path.push((index, instruction, number));
-            self.region(region);
+            match op {
+                Op::ManualComputation(_) => self.isolated_region(region),
+                _ => self.region(region),
+            }
             self.path.pop();
         }
         for &value in results {
@@ -272,10 +297,52 @@ impl<'m> Verifier<'m> {
                 if expected != found {
                     let instruction = name();
                     self.problems.push(Problem::ResultTypes { instruction, expected, found });
-                } else if let Op::Boundary(Role::Gradient { parameter }) = *op {
-                    self.shaped_as_parameter(operands[0], parameter, name);
+                    return;
+                }
+                match op {
+                    Op::Boundary(Role::Gradient { parameter }) => {
+                        self.shaped_as_parameter(operands[0], *parameter, name);
+                    }
+                    Op::ManualComputation(manual) => self.varying(manual, &regions[0], name),
+                    Op::AllGather { axes, .. }
+                    | Op::ReduceScatter { axes, .. }
+                    | Op::AllReduce { axes, .. }
+                    | Op::Vary(axes) => self.in_manual_region(axes, name),
+                    _ => {}
                 }
             }
+        }
+    }
+
+    /// Checks a region that uses nothing from around it.
+    fn isolated_region(&mut self, region: &'m Region) {
+        let visible = (std::mem::take(&mut self.visible), std::mem::take(&mut self.order));
+        self.region(region);
+        (self.visible, self.order) = visible;
+    }
+
+    fn in_manual_region(&mut self, group: &AxisGroup, name: impl Fn() -> String) {
+        let mut around = self.path.iter().map(|(_, instruction, _)| &instruction.op);
+        if around.any(|op| matches!(op, Op::ManualComputation(_))) {
+            return;
+        }
+        if let Some(axis) = group.axes().first().cloned() {
+            let reason = "it stands in no manual region";
+            self.problems.push(Problem::Collective { instruction: name(), axis, reason });
+        }
+    }
+
+    /// Checks that collectives of a manual region have something to exchange, and results the one value that they
+    /// are said to have.
+    fn varying(&mut self, manual: &ManualComputation, region: &'m Region, name: impl Fn() -> String) {
+        for problem in manual.check_varying(region) {
+            let instruction = name();
+            self.problems.push(match problem {
+                VaryingProblem::Result { index, axis } => Problem::Varies { instruction, index, axis },
+                VaryingProblem::Collective { op, axis, reason } => {
+                    Problem::Collective { instruction: format!("{op} in {instruction}"), axis, reason }
+                }
+            });
         }
     }
 

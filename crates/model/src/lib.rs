@@ -34,9 +34,11 @@ mod llama;
 mod loss;
 mod parameters;
 mod rotary;
+mod tensor;
 
 pub use config::{ConfigError, ConfigProblem, ModelConfig};
 pub use llama::{Weights, logits};
 pub use loss::{CausalLoss, IGNORED_LABEL, causal_loss};
 pub use parameters::{Init, ModuleInfo, ParameterInfo, ParameterKind, modules, parameter_count, parameters};
 pub use rotary::{RotaryConfig, RotaryError, RotaryScaling};
+pub use tensor::{TensorError, TensorStyle, tensor_plan};

@@ -166,11 +166,11 @@ impl Decoder<'_> {
         let g = self.g;
         g.unit(path, "Linear", || {
             let last = g.dims(x).len() - 1;
-            let y = g.dot(x, g.weight(self.weights.weight(path))?, &[], &[(last, 1)])?;
-            match self.weights.get(path, "bias") {
-                Some(bias) => g.add(y, g.broadcast_in_dim(g.weight(bias)?, &g.dims(y), &[last])?),
-                None => Ok(y),
+            let mut y = g.dot(x, g.weight(self.weights.weight(path))?, &[], &[(last, 1)])?;
+            if let Some(bias) = self.weights.get(path, "bias") {
+                y = g.add(y, g.broadcast_in_dim(g.weight(bias)?, &g.dims(y), &[last])?)?;
             }
+            g.activation(y)
         })
     }
 

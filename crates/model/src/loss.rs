@@ -14,9 +14,9 @@ pub const IGNORED_LABEL: i32 = -100;
 pub struct CausalLoss {
     /// Cross-entropy summed over all targets, `f32[]`.
     pub sum: Value,
-    /// How many targets there are: labels after the shift that are not ignored, `f32[]`.
+    /// How many targets there are: labels after the shift that are not ignored, `s32[]`.
     pub targets: Value,
-    /// How many labels before the shift are not ignored, `f32[]`: what the Hugging Face Trainer divides by.
+    /// How many labels before the shift are not ignored, `s32[]`: what the Hugging Face Trainer divides by.
     pub labels: Value,
 }
 
@@ -45,6 +45,6 @@ pub fn causal_loss(g: &Graph, logits: Value, labels: Value) -> Result<CausalLoss
     let each = g.sub(log_sum, picked)?;
     let sum = g.sum(g.select(counts(targets)?, each, g.full_like(each, 0.0)?)?, &[0, 1])?;
     // Counted as integers: in f32, counts beyond 2²⁴ would be rounded.
-    let count = |labels| g.convert(g.sum(g.convert(counts(labels)?, DType::S32)?, &[0, 1])?, DType::F32);
+    let count = |labels| g.sum(g.convert(counts(labels)?, DType::S32)?, &[0, 1]);
     Ok(CausalLoss { sum, targets: count(targets)?, labels: count(labels)? })
 }

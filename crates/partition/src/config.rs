@@ -53,6 +53,7 @@ pub use self::notice::Notice;
 pub use self::strategy::{FsdpFlag, ShardingRequest, Strategy};
 
 use self::raw::RawConfig;
+use crate::{ModulePattern, TensorPlan, TensorRule};
 
 /// What an FSDP configuration file asks for.
 ///
@@ -70,6 +71,13 @@ pub struct FsdpConfig {
     /// The form in which checkpoints are asked for. Whoever writes only [`Full`](StateDictType::Full) ones, as all do
     /// so far, passes on the [`Notice`] that says so.
     pub state_dict_type: StateDictType,
+    /// Modules whose parameters are not sharded.
+    pub ignored: Vec<ModulePattern>,
+    /// The wrapped units that keep their parameters gathered until their backward pass; by default the last one. See
+    /// [`WrapPolicy::keeps_gathered`](crate::WrapPolicy::keeps_gathered).
+    pub keep_gathered: Option<Vec<ModulePattern>>,
+    /// How modules are split over a tensor axis; by default as the model itself says.
+    pub tensor: Option<TensorPlan>,
 }
 
 /// Which parts of the model become FSDP units. The whole model is always one.
@@ -174,7 +182,24 @@ impl FsdpConfig {
         }
     }
 
-    /// The configuration in the file's own keys, sorted, with every default written out.
+    /// A notice for each pattern that covers none of these paths of the model's modules and names of its parameters.
+    pub fn unmatched<'p>(&self, names: impl Iterator<Item = &'p str> + Clone) -> Vec<Notice> {
+        let kept = self.keep_gathered.iter().flatten().map(|p| (keys::KEEP_GATHERED_MODULES, p));
+        let tensor = self.tensor.iter().flat_map(|plan| &plan.rules);
+        let patterns = self
+            .ignored
+            .iter()
+            .map(|p| (keys::IGNORED_MODULES, p))
+            .chain(kept)
+            .chain(tensor.map(|rule| (keys::TENSOR_PLAN, &rule.modules)));
+        let fits_none = |(_, pattern): &(_, &ModulePattern)| !names.clone().any(|name| pattern.covers(name));
+        let notice =
+            |(key, pattern): (_, &ModulePattern)| Notice::NothingMatched { key, pattern: pattern.clone() };
+        patterns.filter(fits_none).map(notice).collect()
+    }
+
+    /// The configuration in the file's own keys, sorted, with the defaults of the four keys of an FSDPv2
+    /// file and the form of checkpoints written out.
     /// Reading the result gives this configuration again.
     pub fn to_json(&self) -> Value {
         let mut entries = vec![
@@ -185,6 +210,14 @@ impl FsdpConfig {
         ];
         entries.extend(self.sharding.map(ShardingRequest::entry));
         entries.extend(self.wrap.entries());
+        let texts =
+            |patterns: &[ModulePattern]| json!(patterns.iter().map(|p| p.to_string()).collect::<Vec<_>>());
+        entries.extend((!self.ignored.is_empty()).then(|| (keys::IGNORED_MODULES, texts(&self.ignored))));
+        entries.extend(self.keep_gathered.iter().map(|kept| (keys::KEEP_GATHERED_MODULES, texts(kept))));
+        entries.extend(self.tensor.iter().map(|plan| {
+            let rule = |rule: &TensorRule| (rule.modules.to_string(), json!(rule.split.to_string()));
+            (keys::TENSOR_PLAN, Value::Object(plan.rules.iter().map(rule).collect()))
+        }));
         entries.sort_by_key(|&(key, _)| key);
         Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
     }

@@ -37,6 +37,7 @@ pub use self::table::PlanTable;
 pub use self::uses::needed_by_results;
 
 use self::error::nearest;
+use crate::TensorPlan;
 use crate::plan::split_dim;
 use crate::rules::{KindWord, Placement, Says, Target, Which};
 use crate::{
@@ -105,8 +106,10 @@ impl ShardingPlan {
         let whole = "without a problem, each array has its place";
         Ok(ShardingPlan {
             mesh: mesh.clone(),
+            sub_axes: planner.axis.iter().cloned().collect(),
             axis: planner.axis,
             strategy: Strategy::FullShard,
+            tensor: TensorPlan::default(),
             arguments: arguments.into_iter().map(|argument| argument.expect(whole)).collect(),
             outputs: outputs.into_iter().map(|output| output.expect(whole)).collect(),
             notes: planner.notes,
@@ -375,7 +378,7 @@ impl Placement {
             Placement::Replicated => PartitionSpec::replicated(ty.rank()),
             Placement::Auto(axis) => {
                 let devices = NamedSharding::new(mesh, axes)?.shards_per_dim()[0];
-                match split_dim(ty.dims(), devices, dim_rule) {
+                match split_dim(ty.dims(), devices, dim_rule, None) {
                     Some(dim) => PartitionSpec::split(ty.rank(), dim, axis.clone()),
                     None => PartitionSpec::replicated(ty.rank()),
                 }

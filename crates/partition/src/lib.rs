@@ -36,25 +36,30 @@
 
 mod config;
 pub mod explain;
+mod explicit;
 mod foreign;
 mod lint;
+mod pattern;
 mod plan;
 mod report;
 mod rules;
 mod shard;
 mod sharded_hlo;
 mod storage;
+mod tensor;
 mod wrap;
 
 pub use config::{
     FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, Notice, ShardingRequest, StateDictType, Strategy,
     StrategyError, UnknownKeys, WrapConfig,
 };
+pub use explicit::{Lowering, Shards};
 pub use foreign::{
     MeshChoiceError, PinError, PlanTable, RuleErrors, RuleOptions, RuleProblem, choose_mesh,
     needed_by_results,
 };
 pub use lint::{Lint, LintCode, LintOptions, Severity, lint};
+pub use pattern::{ModulePattern, PatternError};
 pub use plan::{
     Decision, DimRule, KindSource, PlanError, PlanOptions, PlannedArgument, PlannedOutput, ShardingPlan,
     data_axes,
@@ -63,4 +68,5 @@ pub use report::{Bytes, CollectiveSummary};
 pub use rules::{RuleParseError, RuleParseProblem, RulesFile, RulesFileError, ShardRules};
 pub use shard::{ShardError, ShardedModule};
 pub use sharded_hlo::ShardedHlo;
+pub use tensor::{TENSOR_AXIS, TensorPlan, TensorRule, TensorSplit};
 pub use wrap::{ModelModule, WrapError, WrapPolicy};

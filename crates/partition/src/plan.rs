@@ -6,11 +6,14 @@
 use std::fmt;
 
 use shardwright_hlo::{ArgumentKind, Module};
-use shardwright_mesh::{AbstractMesh, AxisName, DimSharding, NamedSharding, PartitionSpec, ShardingError};
+use shardwright_mesh::{
+    AbstractMesh, AxisName, DimSharding, NamedSharding, PartitionSpec, Placement, ShardingError,
+};
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
-use crate::{Lint, Strategy};
+use crate::tensor::{split_further, tensor_size, without_axis};
+use crate::{Lint, ModulePattern, Strategy, TENSOR_AXIS, TensorPlan};
 
 /// What a plan is made by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +24,12 @@ pub struct PlanOptions {
     pub strategy: Strategy,
     /// Which dim of a parameter is split.
     pub dim_rule: DimRule,
-    /// Parameters of fewer bytes stay whole on every device.
+    /// Parameters of fewer bytes are not split over this axis.
     pub min_shard_bytes: usize,
+    /// Nor are those of these modules.
+    pub ignored: Vec<ModulePattern>,
+    /// How modules are split over the mesh's [tensor axis](TENSOR_AXIS), if it has one; without a plan they are whole.
+    pub tensor: Option<TensorPlan>,
 }
 
 /// Which dim of a parameter is split over `n` devices.
@@ -41,9 +48,13 @@ pub enum DimRule {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardingPlan {
     pub(crate) mesh: AbstractMesh,
-    /// None where a mesh of a program from elsewhere has no axis that parameters are split over by themselves.
+    /// What parameters are split over. None where a mesh of a program from elsewhere has no axis that they are split
+    /// over by themselves.
     pub(crate) axis: Option<AxisName>,
+    /// The axes of the mesh that it is made of.
+    pub(crate) sub_axes: Vec<AxisName>,
     pub(crate) strategy: Strategy,
+    pub(crate) tensor: TensorPlan,
     pub(crate) arguments: Vec<PlannedArgument>,
     pub(crate) outputs: Vec<PlannedOutput>,
     /// What was noticed in planning; [`lint`](crate::lint) tells it.
@@ -152,6 +163,35 @@ pub enum PlanError {
         /// The mesh.
         mesh: AbstractMesh,
     },
+    /// A parameter that is split over an axis that the batch is not split over, and a lowering that cannot do that.
+    #[error(
+        "{argument} is split over mesh axis {axis}, along which all devices see the same examples; the explicit lowering gathers over the axes of the batch only: use --lowering annotate"
+    )]
+    NotADataAxis {
+        /// Name of the argument.
+        argument: String,
+        /// The axis.
+        axis: AxisName,
+    },
+    /// Parameters cannot be split for storage over the axis that layers are split over.
+    #[error(
+        "parameters cannot be sharded over the axis {TENSOR_AXIS}, over which all devices see the same examples; choose another with --fsdp_axis"
+    )]
+    TensorAxis,
+    /// A dim that the tensor axis does not cut into equal parts.
+    #[error(
+        "parameter {parameter}: dim {dim} of size {size} does not divide into {shards} parts (mesh axis {TENSOR_AXIS}); choose another size of the axis, or a tensor_plan in which this module is replicated"
+    )]
+    Tensor {
+        /// Name of the parameter.
+        parameter: String,
+        /// The dim.
+        dim: usize,
+        /// Its size.
+        size: usize,
+        /// The size of the axis.
+        shards: usize,
+    },
     /// A spec that does not fit the mesh or the argument.
     #[error("argument {argument}: {source}")]
     Sharding {
@@ -169,6 +209,8 @@ impl Default for PlanOptions {
             strategy: Strategy::FullShard,
             dim_rule: DimRule::default(),
             min_shard_bytes: 0,
+            ignored: Vec::new(),
+            tensor: None,
         }
     }
 }
@@ -184,7 +226,10 @@ impl ShardingPlan {
         options: &PlanOptions,
     ) -> Result<ShardingPlan, PlanError> {
         let PlanOptions { axis, strategy, .. } = options;
-        if mesh.axis_size(axis).is_none() {
+        if axis == TENSOR_AXIS {
+            return Err(PlanError::TensorAxis);
+        }
+        if mesh.axis_size(axis).is_none() && *strategy != Strategy::NoShard {
             return Err(PlanError::NoAxis { mesh: mesh.clone(), axis: axis.clone() });
         }
         let hybrid = matches!(strategy, Strategy::HybridShard | Strategy::HybridShardZero2);
@@ -195,7 +240,9 @@ impl ShardingPlan {
         let mut plan = ShardingPlan {
             mesh: mesh.clone(),
             axis: Some(axis.as_str().into()),
+            sub_axes: vec![axis.as_str().into()],
             strategy: *strategy,
+            tensor: options.tensor.clone().unwrap_or_default(),
             arguments: Vec::with_capacity(module.arguments.len()),
             outputs: Vec::with_capacity(module.outputs.len()),
             notes: Vec::new(),
@@ -203,11 +250,14 @@ impl ShardingPlan {
         for argument in &module.arguments {
             let ty = module.ty(argument.value);
             let (spec, decision) = match argument.kind {
-                ArgumentKind::Parameter => (parameter_spec(ty, mesh, options), Decision::Fsdp),
+                ArgumentKind::Parameter => {
+                    (parameter_spec(&argument.name, ty, mesh, options)?, Decision::Fsdp)
+                }
                 // Shaped as its parameter, which comes before it or not.
-                ArgumentKind::State { parameter } => {
-                    let of = module.ty(module.arguments[parameter].value);
-                    (parameter_spec(of, mesh, options), Decision::Follows(parameter))
+                ArgumentKind::State { parameter: index } => {
+                    let parameter = &module.arguments[index];
+                    let ty = module.ty(parameter.value);
+                    (parameter_spec(&parameter.name, ty, mesh, options)?, Decision::Follows(index))
                 }
                 ArgumentKind::Batch => (batch_spec_of(mesh, &argument.name, ty)?, Decision::Batch),
                 ArgumentKind::Other => (PartitionSpec::replicated(ty.rank()), Decision::Whole),
@@ -260,10 +310,72 @@ impl ShardingPlan {
         NamedSharding::new(&self.mesh, spec).expect("each axis of the mesh is named once")
     }
 
-    /// How many parameters are split over more than one device, and how many there are.
+    /// The same plan over the [physical mesh](Placement::physical_mesh) of a placement: each axis is replaced by those of
+    /// the torus that it is made of, and each block stays on its device.
+    ///
+    /// # Errors
+    /// When the plan is for another mesh than the placement's.
+    pub fn placed(&self, placement: &Placement) -> Result<ShardingPlan, ShardingError> {
+        let place = |argument: &PlannedArgument| {
+            let sharding = placement.physical_sharding(&argument.sharding)?;
+            Ok(PlannedArgument { sharding, ..argument.clone() })
+        };
+        let sub_axes = self.axis.iter().flat_map(|axis| placement.sub_axes(axis));
+        let sub_axes = sub_axes.map(|sub| sub.name.clone()).collect();
+        let arguments = self.arguments.iter().map(place).collect::<Result<_, ShardingError>>()?;
+        let mesh = placement.physical_mesh().shape().clone();
+        Ok(ShardingPlan { mesh, sub_axes, arguments, ..self.clone() })
+    }
+
+    /// Where the arguments of a program lie, and its outputs: where their donors do, else whole on every device.
+    pub(crate) fn argument_and_output_shardings(
+        &self,
+        module: &Module,
+    ) -> (Vec<NamedSharding>, Vec<NamedSharding>) {
+        let arguments: Vec<NamedSharding> = self.arguments.iter().map(|a| a.sharding.clone()).collect();
+        let whole = |value| NamedSharding::replicated(&self.mesh, module.ty(value).rank());
+        let donated = |donor: Option<usize>| donor.and_then(|index| arguments.get(index).cloned());
+        let outputs = module.outputs.iter();
+        let outputs = outputs.map(|o| donated(o.donor).unwrap_or_else(|| whole(o.value))).collect();
+        (arguments, outputs)
+    }
+
+    /// Where the parameter that is the argument with this index lies while it is used: gathered over the axis that
+    /// parameters are split over, and still split over the [tensor axis](TENSOR_AXIS).
+    ///
+    /// # Panics
+    /// If there is no such argument.
+    pub fn gathered(&self, parameter: usize) -> NamedSharding {
+        let sharding = &self.arguments[parameter].sharding;
+        let Some(axis) = &self.axis else { return sharding.clone() };
+        let spec = without_axis(sharding.spec(), axis);
+        NamedSharding::new(&self.mesh, spec).expect("it names less axes than one that fits")
+    }
+
+    /// Where what the module at `path` hands on lies, if the plan for the [tensor axis](TENSOR_AXIS) says so: as the
+    /// batch does, and where the module is split by its outputs, over that axis in its last dim.
+    pub fn module_output(&self, path: &str, dims: &[usize]) -> Option<NamedSharding> {
+        let batch = batch_spec(&self.mesh, dims.len());
+        let spec = self.tensor.output_spec(path, dims, batch, &self.mesh)?;
+        Some(NamedSharding::new(&self.mesh, spec).expect("no data axis is the tensor axis"))
+    }
+
+    /// How many parameters are split over the axis for that, if it has more than one device, and how many there are.
     pub fn split_parameters(&self) -> (usize, usize) {
+        let is_split = |a: &&PlannedArgument| {
+            let mut axes = a.sharding.spec().axes().filter(|axis| self.sub_axes.contains(axis));
+            axes.any(|axis| self.mesh.axis_size(axis) > Some(1))
+        };
         let parameters = || self.arguments.iter().filter(|a| a.kind == ArgumentKind::Parameter);
-        (parameters().filter(|a| !a.sharding.is_fully_replicated()).count(), parameters().count())
+        (parameters().filter(is_split).count(), parameters().count())
+    }
+
+    /// How many parameters are split over the [tensor axis](TENSOR_AXIS).
+    pub fn tensor_parameters(&self) -> usize {
+        let is_split =
+            |a: &&PlannedArgument| a.sharding.spec().axes().any(|axis| axis.as_str() == TENSOR_AXIS);
+        let parameters = self.arguments.iter().filter(|a| a.kind == ArgumentKind::Parameter);
+        parameters.filter(is_split).count()
     }
 
     /// Bytes of parameters and optimizer state: over the whole mesh with nothing replicated, and on each device.
@@ -307,7 +419,7 @@ impl PlannedArgument {
 
 /// The axes that batches are split over: all but `tensor`, over which every device sees the same examples.
 pub fn data_axes(mesh: &AbstractMesh) -> impl Iterator<Item = &AxisName> {
-    mesh.axis_names().filter(|name| name.as_str() != "tensor")
+    mesh.axis_names().filter(|name| name.as_str() != TENSOR_AXIS)
 }
 
 /// The spec of a batch, whose dim 0 has to divide.
@@ -332,22 +444,59 @@ fn batch_spec(mesh: &AbstractMesh, rank: usize) -> PartitionSpec {
     PartitionSpec::new(std::iter::once(dim0).chain(rest).take(rank))
 }
 
-pub(crate) fn parameter_spec(ty: &TensorType, mesh: &AbstractMesh, options: &PlanOptions) -> PartitionSpec {
-    let rank = ty.rank();
+fn parameter_spec(
+    name: &str,
+    ty: &TensorType,
+    mesh: &AbstractMesh,
+    options: &PlanOptions,
+) -> Result<PartitionSpec, PlanError> {
+    let (spec, taken) = tensor_spec(name, ty, mesh, options)?;
     let n = mesh.axis_size(&options.axis).unwrap_or(1);
-    let whole = options.strategy == Strategy::NoShard || ty.byte_count() < options.min_shard_bytes;
-    match split_dim(ty.dims(), n, options.dim_rule) {
-        Some(dim) if !whole => PartitionSpec::split(rank, dim, options.axis.as_str()),
-        _ => PartitionSpec::replicated(rank),
+    let whole = options.strategy == Strategy::NoShard
+        || ty.byte_count() < options.min_shard_bytes
+        || options.ignored.iter().any(|modules| modules.covers(name));
+    match split_dim(ty.dims(), n, options.dim_rule, taken) {
+        Some(dim) if !whole => Ok(split_further(&spec, dim, &options.axis)),
+        _ => Ok(spec),
     }
 }
 
+/// What the tensor axis splits of a parameter: the spec, and the dim with the number of its parts.
+fn tensor_spec(
+    name: &str,
+    ty: &TensorType,
+    mesh: &AbstractMesh,
+    options: &PlanOptions,
+) -> Result<(PartitionSpec, Option<(usize, usize)>), PlanError> {
+    let rank = ty.rank();
+    let dim = options.tensor.as_ref().and_then(|plan| plan.parameter_dim(name, rank, mesh));
+    let (Some(dim), Some(shards)) = (dim, tensor_size(mesh)) else {
+        return Ok((PartitionSpec::replicated(rank), None));
+    };
+    let size = ty.dims()[dim];
+    if !size.is_multiple_of(shards) {
+        return Err(PlanError::Tensor { parameter: name.to_owned(), dim, size, shards });
+    }
+    Ok((PartitionSpec::split(rank, dim, TENSOR_AXIS), Some((dim, shards))))
+}
+
 /// The dim that is split over `n` devices, if splitting saves memory.
-pub(crate) fn split_dim(dims: &[usize], n: usize, rule: DimRule) -> Option<usize> {
+///
+/// One that is cut already, into so many parts, is cut further only if it is the only one, and the parts divide.
+pub(crate) fn split_dim(
+    dims: &[usize],
+    n: usize,
+    rule: DimRule,
+    cut: Option<(usize, usize)>,
+) -> Option<usize> {
+    if let (Some((dim, parts)), 1) = (cut, dims.len()) {
+        return (n > 1 && dims[dim].is_multiple_of(parts * n)).then_some(dim);
+    }
+    let is_free = |d: &usize| cut.is_none_or(|(dim, _)| dim != *d);
     // The first of the largest: `max_by_key` alone gives the last.
     let largest =
         |candidates: &mut dyn DoubleEndedIterator<Item = usize>| candidates.rev().max_by_key(|&d| dims[d]);
-    let all = || 0..dims.len();
+    let all = || (0..dims.len()).filter(is_free);
     let dim = match rule {
         DimRule::Dim0 => all().next(),
         DimRule::StrictLargest => largest(&mut all()),
@@ -483,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn small_parameters_and_no_shard_stay_whole() {
+    fn small_and_ignored_parameters_and_no_shard_stay_whole() {
         let specs = |options| {
             let plan = plan(&[("w", &[8, 16]), ("norm", &[8])], "fsdp=4", options).unwrap();
             let parameters = plan.arguments()[..2].iter();
@@ -491,6 +640,8 @@ mod tests {
         };
         assert_eq!(specs(PlanOptions { min_shard_bytes: 33, ..Default::default() }), "(-, fsdp) (-)");
         assert_eq!(specs(PlanOptions { strategy: Strategy::NoShard, ..Default::default() }), "(-, -) (-)");
+        let ignored = vec!["w".parse().unwrap()];
+        assert_eq!(specs(PlanOptions { ignored, ..Default::default() }), "(-, -) (fsdp)");
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use shardwright_hlo::proto::AnnotateError;
-use shardwright_hlo::{Module, Op, Role, Shardings, Stated, UnitId, ValueId, VerifiedModule, print};
+use shardwright_hlo::{
+    ArgumentKind, Binary, InferError, Module, Op, Role, Shardings, Stated, UnitId, ValueId, VerifiedModule,
+    VerifyErrors, print,
+};
 use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
 use thiserror::Error;
 
@@ -51,6 +54,12 @@ pub enum ShardError {
         /// What is wrong.
         source: ShardingError,
     },
+    /// A program of shards that are not those of the program of global arrays.
+    #[error(transparent)]
+    Region(#[from] InferError),
+    /// A program of shards that is not sound.
+    #[error(transparent)]
+    Verify(#[from] VerifyErrors),
     /// An output that takes over the memory of an argument that lies elsewhere.
     #[error("output {output} is sharded {found}, and takes over memory that is sharded {expected}")]
     Donor {
@@ -91,9 +100,12 @@ impl ShardedModule {
     /// - Arguments lie where the plan puts them, and outputs with a donor where that lies. Other outputs are whole on
     ///   every device.
     /// - A parameter is gathered where it is used ([`Role::Weight`]), so the partitioner cannot choose to gather
-    ///   activations instead.
+    ///   activations instead. Over a tensor axis it stays split.
     /// - The activation that a wrapped unit hands on, and any outside wrapped units, is split as the batch is; its
-    ///   gradient too.
+    ///   gradient too. On a mesh with a tensor axis, so is what any module that the plan for that names hands on, and
+    ///   where the module is split by its outputs, that is split over the axis in its last dim.
+    /// - What is added into the rows of a table ([`Role::TableGradient`]) is summed over the devices. If rows are split,
+    ///   the partitioner would otherwise gather all activations to each device's rows.
     /// - The gradient of a parameter lies as the parameter does, so each device keeps its shard of the sum over all:
     ///   a reduce-scatter, or an all-reduce and a slice where the compiler has no better.
     ///
@@ -104,13 +116,7 @@ impl ShardedModule {
         plan: &ShardingPlan,
         wrap: &WrapPolicy,
     ) -> Result<ShardedModule, ShardError> {
-        let arguments: Vec<NamedSharding> = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
-        let whole = |value| NamedSharding::replicated(plan.mesh(), module.ty(value).rank());
-        let outputs: Vec<NamedSharding> = module
-            .outputs
-            .iter()
-            .map(|o| o.donor.and_then(|d| arguments.get(d).cloned()).unwrap_or_else(|| whole(o.value)))
-            .collect();
+        let (arguments, outputs) = plan.argument_and_output_shardings(&module);
         let mut sharded = ShardedModule::new(module, plan.mesh(), arguments, outputs)?;
         sharded.shardings.values.extend(boundaries(&sharded.module, plan, wrap));
         Ok(sharded)
@@ -228,25 +234,79 @@ pub(crate) fn check_donors<'a>(
 
 /// What the plan pins between arguments and outputs.
 fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeMap<ValueId, NamedSharding> {
-    let whole = |rank| NamedSharding::replicated(plan.mesh(), rank);
+    let parameters = parameters_of(module);
+    let tables = tables_of(module);
     let mut pinned = BTreeMap::new();
     for instruction in &module.instructions {
         let Op::Boundary(role) = instruction.op else { continue };
         let value = instruction.results[0];
-        let rank = module.ty(value).rank();
+        let dims = module.ty(value).dims();
         let sharding = match role {
             Role::Weight if plan.strategy() == Strategy::NoShard => continue,
-            Role::Weight => whole(rank),
-            Role::Activation if is_unit_boundary(module, instruction.location.unit, wrap) => {
-                plan.batch_sharding(rank)
-            }
-            Role::Activation => continue,
+            Role::Weight => match parameters.get(&value) {
+                Some(&parameter) => plan.gathered(parameter),
+                None => NamedSharding::replicated(plan.mesh(), dims.len()),
+            },
+            Role::Activation => match activation(module, instruction.location.unit, dims, plan, wrap) {
+                Some(sharding) => sharding,
+                None => continue,
+            },
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
+            Role::TableGradient => match tables.get(&value).map(|&table| (table, &plan.arguments()[table])) {
+                Some((table, a)) if !a.sharding.spec().dims()[0].axes.is_empty() => plan.gathered(table),
+                _ => continue,
+            },
             Role::Stored | Role::Constraint => continue,
         };
         pinned.insert(value, sharding);
     }
     pinned
+}
+
+/// For each value that is a parameter, perhaps in another dtype or behind a barrier: the index of its argument.
+fn parameters_of(module: &Module) -> BTreeMap<ValueId, usize> {
+    let arguments = module.arguments.iter().enumerate();
+    let parameters = arguments.filter(|(_, a)| a.kind == ArgumentKind::Parameter);
+    let mut known: BTreeMap<ValueId, usize> = parameters.map(|(index, a)| (a.value, index)).collect();
+    for instruction in &module.instructions {
+        if matches!(instruction.op, Op::Boundary(Role::Weight) | Op::OptimizationBarrier | Op::Convert(_)) {
+            for (operand, result) in instruction.operands.iter().zip(&instruction.results) {
+                if let Some(&parameter) = known.get(operand) {
+                    known.insert(*result, parameter);
+                }
+            }
+        }
+    }
+    known
+}
+
+/// For each value that is added into the gradient of a parameter: the index of that argument.
+fn tables_of(module: &Module) -> BTreeMap<ValueId, usize> {
+    let mut known = BTreeMap::new();
+    for instruction in module.instructions.iter().rev() {
+        let [result] = instruction.results[..] else { continue };
+        let parameter = match instruction.op {
+            Op::Boundary(Role::Gradient { parameter }) => Some(parameter),
+            Op::Binary(Binary::Add) | Op::Boundary(_) | Op::Convert(_) => known.get(&result).copied(),
+            _ => None,
+        };
+        if let Some(parameter) = parameter {
+            known.extend(instruction.operands.iter().map(|&operand| (operand, parameter)));
+        }
+    }
+    known
+}
+
+/// Where what `unit` hands on lies: as the plan for the tensor axis says, or at the ends of wrapped units as the batch.
+fn activation(
+    module: &Module,
+    unit: Option<UnitId>,
+    dims: &[usize],
+    plan: &ShardingPlan,
+    wrap: &WrapPolicy,
+) -> Option<NamedSharding> {
+    let by_module = unit.and_then(|id| plan.module_output(&module.unit(id).path, dims));
+    by_module.or_else(|| is_unit_boundary(module, unit, wrap).then(|| plan.batch_sharding(dims.len())))
 }
 
 /// Whether what `unit` hands on crosses the boundary of a wrapped unit, or lies outside all of them.
@@ -269,7 +329,7 @@ fn is_unit_boundary(module: &Module, unit: Option<UnitId>, wrap: &WrapPolicy) ->
 
 #[cfg(test)]
 mod tests {
-    use shardwright_hlo::{ArgumentKind, Location, Unary, Unit, verify};
+    use shardwright_hlo::{Location, Unary, Unit, verify};
     use shardwright_tensor::{DType, TensorType};
 
     use super::*;
@@ -322,6 +382,27 @@ mod tests {
         assert_eq!(constraints(Strategy::FullShard, &["Layer"]), [gathered, batch, scattered]);
         assert_eq!(constraints(Strategy::FullShard, &["Mlp"]), [gathered, batch, batch, scattered]);
         assert_eq!(constraints(Strategy::NoShard, &["Layer"]), [batch, "[{}, {}]"]);
+    }
+
+    #[test]
+    fn tables_split_by_rows_get_sums() {
+        let tables = |spec_dims: [usize; 2]| {
+            let mut m = Module::new("step");
+            let ty = |dtype, dims: &[usize]| TensorType::new(dtype, dims).unwrap();
+            let table = m.add_argument_of_kind("table", ty(DType::F32, &spec_dims), ArgumentKind::Parameter);
+            let added = m.push(Op::Boundary(Role::TableGradient), &[table]).unwrap();
+            let sum = m.push(Op::Binary(Binary::Add), &[added[0], table]).unwrap();
+            let sum = m.push(Op::Boundary(Role::Gradient { parameter: 0 }), &sum).unwrap();
+            m.add_donated_output("table", sum[0], 0);
+            let module = verify(m).unwrap();
+            let mesh = AbstractMesh::parse("fsdp=4").unwrap();
+            let plan = ShardingPlan::new(&module, &mesh, &PlanOptions::default()).unwrap();
+            let text =
+                ShardedModule::from_plan(module, &plan, &WrapPolicy::default()).unwrap().stablehlo_text();
+            text.matches("<@mesh, [{}, {}]>").count()
+        };
+        assert_eq!(tables([16, 8]), 1, "pinned whole");
+        assert_eq!(tables([8, 16]), 0, "left to the compiler");
     }
 
     #[test]

@@ -4,8 +4,10 @@
 //! on every device. So such arrays are stored padded, and the program cuts the padding off what it is given and puts
 //! it on what it gives back. Each device keeps `⌈size / shards⌉` of such a dim, as an
 //! [uneven sharding](shardwright_mesh::NamedSharding::shard_shape) has it, and neither step moves data.
+//!
+//! A manual region works on such shards as they are: what nothing else takes or gives is stored padded as it stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use shardwright_hlo::{Instruction, Location, Module, Op, Role, Shardings, SliceBounds, ValueId};
 use shardwright_mesh::NamedSharding;
@@ -13,7 +15,8 @@ use shardwright_tensor::{HostArray, Shape, TensorType};
 
 /// The program over padded arguments and outputs, and its shardings.
 pub(crate) fn with_padded_storage(module: &Module, shardings: &Shardings) -> (Module, Shardings) {
-    let mut storage = Storage { module: module.clone(), values: shardings.values.clone() };
+    let values = shardings.values.clone();
+    let mut storage = Storage { module: module.clone(), values, by_shard: used_by_shard(module) };
     let prologue = storage.cut_arguments();
     for unit in &mut storage.module.units {
         unit.instructions.start += prologue.len();
@@ -28,6 +31,8 @@ pub(crate) fn with_padded_storage(module: &Module, shardings: &Shardings) -> (Mo
 struct Storage {
     module: Module,
     values: BTreeMap<ValueId, NamedSharding>,
+    /// What only manual regions take and give, and how they cut it.
+    by_shard: HashMap<ValueId, NamedSharding>,
 }
 
 impl Storage {
@@ -39,6 +44,10 @@ impl Storage {
             let Some(sharding) = self.values.get(&value).cloned() else { continue };
             let ty = self.module.ty(value).clone();
             let Some(padded) = padded_type(&ty, &sharding) else { continue };
+            if self.by_shard.get(&value) == Some(&sharding) {
+                self.module.values[value.index()] = padded.into();
+                continue;
+            }
             let (stored, cut) = (self.value(padded), self.value(ty.clone()));
             let bounds = SliceBounds {
                 starts: vec![0; ty.rank()],
@@ -58,6 +67,10 @@ impl Storage {
             let value = self.module.outputs[index].value;
             let ty = self.module.ty(value).clone();
             let Some(padded) = padded_type(&ty, sharding) else { continue };
+            if self.by_shard.get(&value) == Some(sharding) {
+                self.module.values[value.index()] = padded.into();
+                continue;
+            }
             let pinned = self.value(ty.clone());
             self.values.insert(pinned, sharding.clone());
             let zero = self.value(TensorType::scalar(ty.dtype));
@@ -76,6 +89,36 @@ impl Storage {
 
     fn value(&mut self, ty: TensorType) -> ValueId {
         self.module.new_value(ty.into())
+    }
+}
+
+/// The values that manual regions take or give as shards of one sharding, and that nothing else uses.
+fn used_by_shard(module: &Module) -> HashMap<ValueId, NamedSharding> {
+    let mut by_shard: HashMap<ValueId, Option<NamedSharding>> = HashMap::new();
+    for instruction in &module.instructions {
+        if let Op::ManualComputation(manual) = &instruction.op {
+            let taken = instruction.operands.iter().zip(&manual.in_shardings);
+            for (&value, sharding) in taken.chain(instruction.results.iter().zip(&manual.out_shardings)) {
+                let known = by_shard.entry(value).or_insert_with(|| Some(sharding.clone()));
+                if known.as_ref() != Some(sharding) {
+                    *known = None;
+                }
+            }
+        } else {
+            uses(instruction, &mut |value| {
+                by_shard.insert(value, None);
+            });
+        }
+    }
+    by_shard.into_iter().filter_map(|(value, sharding)| Some((value, sharding?))).collect()
+}
+
+/// Tells of each value that an instruction uses, in its own regions too.
+fn uses(instruction: &Instruction, tell: &mut dyn FnMut(ValueId)) {
+    instruction.operands.iter().for_each(|&value| tell(value));
+    for region in &instruction.regions {
+        region.results.iter().for_each(|&value| tell(value));
+        region.instructions.iter().for_each(|inner| uses(inner, tell));
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use crate::WrapConfig;
+use crate::{ModulePattern, WrapConfig};
 
 /// One module of a model, as the model's author named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,7 @@ pub struct ModelModule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrapPolicy {
     paths: BTreeSet<String>,
+    kept: BTreeSet<String>,
 }
 
 /// A wrap policy that does not fit the model.
@@ -46,8 +47,8 @@ fn nearest(class: &str, known: &[String]) -> String {
 impl WrapPolicy {
     /// Works out which of a model's modules a configuration wraps.
     ///
-    /// `modules` lists parents before children. `default_classes` are the ones that the model itself says its layers
-    /// are.
+    /// `modules` lists parents before children, and otherwise in the order in which they are run. `default_classes` are
+    /// the ones that the model itself says its layers are.
     ///
     /// # Errors
     /// When a class is named that none of the modules is of.
@@ -56,17 +57,33 @@ impl WrapPolicy {
         modules: &[ModelModule],
         default_classes: &[&str],
     ) -> Result<WrapPolicy, WrapError> {
-        match config {
-            WrapConfig::None => Ok(WrapPolicy::default()),
-            WrapConfig::Size(minimum) => Ok(WrapPolicy { paths: by_size(modules, *minimum) }),
-            WrapConfig::Classes(classes) => by_class(modules, classes.iter().map(String::as_str)),
-            WrapConfig::ModelDefault => by_class(modules, default_classes.iter().copied()),
-        }
+        let paths = match config {
+            WrapConfig::None => BTreeSet::new(),
+            WrapConfig::Size(minimum) => by_size(modules, *minimum),
+            WrapConfig::Classes(classes) => by_class(modules, classes.iter().map(String::as_str))?,
+            WrapConfig::ModelDefault => by_class(modules, default_classes.iter().copied())?,
+        };
+        let is_outer = |path: &String| !paths.iter().any(|other| is_inside(path, other));
+        let last = modules.iter().rev().map(|m| &m.path).find(|path| paths.contains(*path) && is_outer(path));
+        let kept = last.cloned().into_iter().collect();
+        Ok(WrapPolicy { paths, kept })
+    }
+
+    /// The same policy, with other units that keep their parameters gathered.
+    pub fn keeping_gathered(self, modules: &[ModulePattern]) -> WrapPolicy {
+        let is_kept = |path: &&String| modules.iter().any(|pattern| pattern.covers(path));
+        WrapPolicy { kept: self.paths.iter().filter(is_kept).cloned().collect(), paths: self.paths }
     }
 
     /// Whether the module at this path is wrapped.
     pub fn wraps(&self, path: &str) -> bool {
         self.paths.contains(path)
+    }
+
+    /// Whether the wrapped module at this path keeps its parameters gathered until its backward pass, where strategies
+    /// that reshard would free them. The unit that is run last does, since its backward pass follows at once.
+    pub fn keeps_gathered(&self, path: &str) -> bool {
+        self.kept.contains(path)
     }
 
     /// How many modules are wrapped.
@@ -83,7 +100,7 @@ impl WrapPolicy {
 fn by_class<'a>(
     modules: &[ModelModule],
     classes: impl Iterator<Item = &'a str>,
-) -> Result<WrapPolicy, WrapError> {
+) -> Result<BTreeSet<String>, WrapError> {
     let mut paths = BTreeSet::new();
     for class in classes {
         let of_class = modules.iter().filter(|m| m.class == class);
@@ -100,7 +117,12 @@ fn by_class<'a>(
         paths.extend(found);
     }
     paths.remove("");
-    Ok(WrapPolicy { paths })
+    Ok(paths)
+}
+
+/// Whether a module lies inside another one.
+fn is_inside(path: &str, outer: &str) -> bool {
+    path.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Wraps, children first, each module whose parameters that are not wrapped yet come to the minimum. A minimum of 0
@@ -109,14 +131,10 @@ fn by_size(modules: &[ModelModule], minimum: u64) -> BTreeSet<String> {
     let mut wrapped: Vec<&ModelModule> = Vec::new();
     if minimum > 0 {
         for module in modules.iter().rev().filter(|m| !m.path.is_empty()) {
-            let inside = |m: &&&ModelModule| {
-                m.path.strip_prefix(&module.path).is_some_and(|rest| rest.starts_with('.'))
-            };
+            let inside = |m: &&&ModelModule| is_inside(&m.path, &module.path);
             // Of what lies inside, each number is counted once: in the outermost wrapped module.
             let inner: Vec<&&ModelModule> = wrapped.iter().filter(inside).collect();
-            let nested = |m: &ModelModule| {
-                inner.iter().any(|o| m.path.strip_prefix(&o.path).is_some_and(|rest| rest.starts_with('.')))
-            };
+            let nested = |m: &ModelModule| inner.iter().any(|o| is_inside(&m.path, &o.path));
             let taken: u64 = inner.iter().filter(|m| !nested(m)).map(|m| m.parameters).sum();
             if module.parameters.saturating_sub(taken) >= minimum {
                 wrapped.push(module);
@@ -158,6 +176,26 @@ mod tests {
             Err(error) => error.to_string(),
         };
         expect.assert_eq(&text);
+    }
+
+    #[test]
+    fn the_unit_that_is_run_last_keeps_its_parameters() {
+        let kept = |config, patterns: Option<&[&str]>| {
+            let mut policy = WrapPolicy::resolve(&config, &model(), &["LlamaDecoderLayer"]).unwrap();
+            if let Some(patterns) = patterns {
+                let patterns: Vec<ModulePattern> = patterns.iter().map(|p| p.parse().unwrap()).collect();
+                policy = policy.keeping_gathered(&patterns);
+            }
+            let modules = model();
+            let paths = modules.iter().map(|m| m.path.as_str()).filter(|path| policy.keeps_gathered(path));
+            paths.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(kept(WrapConfig::ModelDefault, None), "model.layers.1");
+        assert_eq!(kept(classes(&["LlamaMLP", "LlamaDecoderLayer"]), None), "model.layers.1");
+        assert_eq!(kept(WrapConfig::Size(250), None), "lm_head");
+        assert_eq!(kept(WrapConfig::None, None), "");
+        assert_eq!(kept(WrapConfig::ModelDefault, Some(&[])), "");
+        assert_eq!(kept(WrapConfig::ModelDefault, Some(&["layers.0", "lm_head"])), "model.layers.0");
     }
 
     fn classes(names: &[&str]) -> WrapConfig {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use shardwright_partition::{DimRule, FsdpConfig, Strategy};
+use shardwright_partition::{DimRule, FsdpConfig, Lowering, Strategy};
 
 /// A training run. Field names are those of Hugging Face's `TrainingArguments` and `run_clm.py` where those have one.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,6 +129,8 @@ pub struct ShardingConfig {
     pub dim_rule: DimRule,
     /// Parameters of fewer bytes stay whole.
     pub min_shard_bytes: usize,
+    /// How that is written into the program.
+    pub lowering: Lowering,
     /// Wrapping and rematerialisation.
     pub fsdp: FsdpConfig,
     /// Rematerialise the wrapped units, whatever `fsdp` says: Trainer's `gradient_checkpointing`.
@@ -156,6 +158,7 @@ impl Default for ShardingConfig {
             strategy: Strategy::FullShard,
             dim_rule: DimRule::default(),
             min_shard_bytes: 0,
+            lowering: Lowering::default(),
             fsdp: FsdpConfig::default(),
             gradient_checkpointing: false,
         }

@@ -5,7 +5,7 @@ use shardwright_data::DataError;
 use shardwright_graph::GraphError;
 use shardwright_hlo::VerifyErrors;
 use shardwright_hlo::compiled::CompiledError;
-use shardwright_model::ConfigError;
+use shardwright_model::{ConfigError, TensorError};
 use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
@@ -47,6 +47,9 @@ pub enum TrainError {
     /// The sharding plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A tensor axis that does not fit the model.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
     /// Fully sharded training in which nothing would be sharded.
     #[error(
         "none of the {parameters} parameters can be split over the {devices} devices of mesh axis {axis}; pass --fsdp no_shard to train without sharding"
@@ -131,6 +134,7 @@ impl TrainError {
             | TrainError::Wrap(_)
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
+            | TrainError::Tensor(_)
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::Mesh => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::CompilerDied => {

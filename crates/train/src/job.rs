@@ -12,11 +12,12 @@ use shardwright_data::{
     BatchPlan, Batches, Blocks, Corpus, CorpusOptions, Remainder, Skipped, Tokenizer, effective_block_size,
 };
 use shardwright_hlo::VerifiedModule;
-use shardwright_mesh::Mesh;
-use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters};
+use shardwright_mesh::{AbstractMesh, Mesh};
+use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters, tensor_plan};
 use shardwright_partition::explain::{Explanation, Subject};
 use shardwright_partition::{
-    CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, WrapPolicy, data_axes,
+    CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, TENSOR_AXIS, WrapPolicy,
+    data_axes,
 };
 use shardwright_runtime::Runtime;
 use shardwright_runtime::compile::CompiledBy;
@@ -28,8 +29,8 @@ use crate::save::{
     BEGIN_TOKEN, END_TOKEN, UNKNOWN_TOKEN, check_empty, save_fsdp_config, save_model, save_results,
 };
 use crate::{
-    Event, ModelSource, Observer, Phase, StepConfig, StopFlag, TrainConfig, TrainError, TrainResults,
-    TrainState, TrainStep, WeightSource,
+    Event, ModelSource, Observer, Phase, ShardingConfig, StepConfig, StopFlag, TrainConfig, TrainError,
+    TrainResults, TrainState, TrainStep, WeightSource,
 };
 
 /// Special tokens of a tokenizer that is trained because none was given, with the ids that Llama gives them.
@@ -65,7 +66,17 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
     let _span = tracing::debug_span!("prepare").entered();
     let (config_path, model) = read_model_config(&config.model)?;
     let sharding = &config.sharding;
-    let wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &model_modules(&model), &["LlamaDecoderLayer"])?;
+    let modules = model_modules(&model);
+    let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &["LlamaDecoderLayer"])?;
+    check_tensor_axis(sharding, &model)?;
+    if let Some(kept) = &sharding.fsdp.keep_gathered {
+        wrap = wrap.keeping_gathered(kept);
+    }
+    let infos = parameters(&model);
+    let names = modules.iter().map(|m| m.path.as_str()).chain(infos.iter().map(|p| p.name.as_str()));
+    for notice in sharding.fsdp.unmatched(names) {
+        observer.event(Event::Notice(&notice.to_string()));
+    }
     let remat = sharding.fsdp.grad_ckpt || sharding.gradient_checkpointing;
     if remat && wrap.is_empty() {
         observer.event(Event::Notice("no unit is wrapped, so gradient checkpointing has no effect"));
@@ -119,6 +130,15 @@ fn read_model_config(source: &ModelSource) -> Result<(PathBuf, ModelConfig), Tra
     let text = fs::read_to_string(&path).map_err(wrong)?;
     let model = ModelConfig::parse(&text, &path.display().to_string())?;
     Ok((path, model))
+}
+
+/// Whether the model can be split over the tensor axis of a mesh that leaves no size open.
+fn check_tensor_axis(sharding: &ShardingConfig, model: &ModelConfig) -> Result<(), TrainError> {
+    let mesh = sharding.mesh.as_deref().and_then(|text| AbstractMesh::parse(text).ok());
+    match (&sharding.fsdp.tensor, mesh.and_then(|mesh| mesh.axis_size(TENSOR_AXIS))) {
+        (None, Some(devices)) => Ok(tensor_plan(model, devices).map(drop)?),
+        _ => Ok(()),
+    }
 }
 
 /// The file of this name, where a path is that of its folder.
@@ -201,6 +221,7 @@ impl Job {
         }
         let (step_config, module, plan) = self.planned(&mesh, &batches, observer)?;
 
+        let (mesh, plan) = step_config.on_torus(runtime, mesh, plan)?;
         observer.event(Event::Phase(Phase::Compile));
         let (step, draws) = self.compile_all(runtime, &mesh, &step_config, module, plan, observer)?;
         observer.event(Event::Phase(Phase::Weights));
@@ -260,7 +281,7 @@ impl Job {
     ) -> Result<(StepConfig, VerifiedModule, ShardingPlan), TrainError> {
         let step_config = self.step_config(batches.plan().global_batch_size);
         let module = step_config.module(&self.model)?;
-        let plan = ShardingPlan::new(&module, mesh.shape(), &step_config.plan)?;
+        let plan = step_config.sharding_plan(&self.model, &module, mesh.shape())?;
         self.check_sharded(&plan, observer)?;
         observer.event(Event::Plan {
             parameters: parameter_count(&self.model),
@@ -322,7 +343,10 @@ impl Job {
                 strategy: sharding.strategy,
                 dim_rule: sharding.dim_rule,
                 min_shard_bytes: sharding.min_shard_bytes,
+                ignored: sharding.fsdp.ignored.clone(),
+                tensor: sharding.fsdp.tensor.clone(),
             },
+            lowering: sharding.lowering,
         }
     }
 

@@ -1,10 +1,16 @@
 //! One optimizer step as one program: forward, backward, clipping, update.
 
-use shardwright_graph::{Graph, GraphError, Value};
+use shardwright_graph::{Graph, GraphError, Recompute, Value};
 use shardwright_hlo::{ArgumentKind, Binary, Comparison, Module, Unary, VerifiedModule, verify};
-use shardwright_mesh::Mesh;
-use shardwright_model::{ModelConfig, ParameterInfo, Weights, causal_loss, logits, parameters};
-use shardwright_partition::{PlanOptions, ShardedModule, ShardingPlan, WrapPolicy};
+use shardwright_mesh::{AbstractMesh, Mesh, Placement};
+use shardwright_model::{
+    ModelConfig, ParameterInfo, TensorError, TensorStyle, Weights, causal_loss, logits, parameters,
+    tensor_plan,
+};
+use shardwright_partition::{
+    Lowering, PlanOptions, ShardedModule, ShardingPlan, Shards, TENSOR_AXIS, TensorPlan, TensorRule,
+    TensorSplit, WrapPolicy,
+};
 use shardwright_runtime::{Argument, Executable, Runtime, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
 
@@ -30,6 +36,8 @@ pub struct StepConfig {
     pub remat: bool,
     /// Where parameters lie.
     pub plan: PlanOptions,
+    /// How that is written into the program.
+    pub lowering: Lowering,
 }
 
 /// A compiled train step.
@@ -53,25 +61,96 @@ impl StepConfig {
     /// # Errors
     /// When the sizes in the model's configuration do not make a program.
     pub fn module(&self, model: &ModelConfig) -> Result<VerifiedModule, TrainError> {
-        Ok(verify(self.trace(model)?)?)
+        Ok(verify(self.trace(model, None)?)?)
     }
 
-    fn trace(&self, model: &ModelConfig) -> Result<Module, GraphError> {
+    /// Where the arguments of the step's program lie. Over a tensor axis, the model is split by the plan that the
+    /// options give, or else by its own.
+    ///
+    /// # Errors
+    /// When the mesh does not fit the program, or its tensor axis the model.
+    pub fn sharding_plan(
+        &self,
+        model: &ModelConfig,
+        module: &Module,
+        mesh: &AbstractMesh,
+    ) -> Result<ShardingPlan, TrainError> {
+        let mut options = self.plan.clone();
+        if let (None, Some(devices)) = (&options.tensor, mesh.axis_size(TENSOR_AXIS)) {
+            options.tensor = Some(model_tensor_plan(model, devices)?);
+        }
+        Ok(ShardingPlan::new(module, mesh, &options)?)
+    }
+
+    /// The program that compilers are given for [`StepConfig::module`] and a plan of it.
+    ///
+    /// # Errors
+    /// When the plan is of another program, or one that the lowering cannot write.
+    pub fn lower(
+        &self,
+        model: &ModelConfig,
+        module: VerifiedModule,
+        plan: &ShardingPlan,
+    ) -> Result<ShardedModule, TrainError> {
+        match self.lowering.shards(plan)? {
+            None => Ok(ShardedModule::from_plan(module, plan, &self.wrap)?),
+            Some(shards) => {
+                let body = self.trace(model, Some(&shards))?;
+                Ok(ShardedModule::explicit(&module, plan, body)?)
+            }
+        }
+    }
+
+    /// The mesh and the plan that a step is compiled for. Where its collectives are written by hand and the devices lie
+    /// on a torus, they run over the axes of that: compilers make gathers and scatters of those, and not of one axis
+    /// over all.
+    ///
+    /// # Errors
+    /// When the lowering cannot write the plan.
+    pub fn on_torus(
+        &self,
+        runtime: &Runtime,
+        mesh: Mesh,
+        plan: ShardingPlan,
+    ) -> Result<(Mesh, ShardingPlan), TrainError> {
+        // Devices without a topology, or in another order than it suggests, are taken as they are.
+        let placement = match self.lowering.shards(&plan)? {
+            None => None,
+            Some(_) => runtime.physical_topology().ok().and_then(|on| Placement::new(mesh.shape(), &on).ok()),
+        };
+        let is_torus = |placed: &Placement| {
+            *placed.mesh() == mesh && mesh.shape().axis_names().any(|axis| placed.sub_axes(axis).len() > 1)
+        };
+        match placement.filter(is_torus).map(|placed| (placed.physical_mesh().clone(), plan.placed(&placed)))
+        {
+            Some((physical, Ok(placed))) => Ok((physical, placed)),
+            _ => Ok((mesh, plan)),
+        }
+    }
+
+    /// Writes the step: over global arrays, or over the shards that one device has of them.
+    fn trace(&self, model: &ModelConfig, shards: Option<&Shards<'_>>) -> Result<Module, GraphError> {
         let g = Graph::new("train_step");
         let infos = parameters(model);
-        let slots = self.slots(&g, &infos)?;
+        let slots = self.slots(&g, &infos, shards)?;
         let batch = TensorType::new(DType::S32, [self.global_batch_size, self.block_size])?;
-        let [ids, labels, factors] = INPUTS;
-        let input_ids = g.argument(ids, batch.clone(), ArgumentKind::Batch);
-        let labels = g.argument(labels, batch, ArgumentKind::Batch);
-        let factors =
-            g.argument(factors, TensorType::new(DType::F32, [adamw::FACTORS])?, ArgumentKind::Other);
+        let numbers = TensorType::new(DType::F32, [adamw::FACTORS])?;
+        let types = [
+            (batch.clone(), ArgumentKind::Batch),
+            (batch, ArgumentKind::Batch),
+            (numbers, ArgumentKind::Other),
+        ];
+        let argument = |index: usize| {
+            let (ty, kind) = types[index].clone();
+            let ty = shards.map_or(ty, |shards| shards.ty(3 * infos.len() + index));
+            g.argument(INPUTS[index], ty, kind)
+        };
+        let [input_ids, labels, factors] = [0, 1, 2].map(argument);
 
-        let loss = self.loss(&g, model, &slots, input_ids, labels)?;
+        let loss = self.loss(&g, model, &slots, [input_ids, labels], shards)?;
         let wrt: Vec<Value> = slots.iter().map(|s| s.parameter).collect();
-        let remat = |unit: &shardwright_hlo::Unit| self.remat && self.wrap.wraps(&unit.path);
-        let gradients = g.gradients(loss, &wrt, &remat)?;
-        let norm = global_norm(&g, &gradients)?;
+        let gradients = g.gradients(loss, &wrt, &|unit| self.recompute(&unit.path))?;
+        let norm = global_norm(&g, &gradients, shards)?;
         let gradients = match self.max_grad_norm {
             Some(max_norm) => clip(&g, &gradients, norm, max_norm)?,
             None => gradients,
@@ -96,7 +175,24 @@ impl StepConfig {
         Ok(g.finish())
     }
 
-    fn slots(&self, g: &Graph, infos: &[ParameterInfo]) -> Result<Vec<Slot>, GraphError> {
+    /// What of the unit at `path` is computed again in the reverse pass. Parameters that are gathered in a wrapped unit
+    /// are freed after it and gathered again, unless the policy keeps them.
+    fn recompute(&self, path: &str) -> Recompute {
+        let reshards = self.plan.strategy.reshards_after_forward() && !self.wrap.keeps_gathered(path);
+        match (self.wrap.wraps(path), self.remat, reshards) {
+            (false, ..) | (true, false, false) => Recompute::Nothing,
+            (true, false, true) => Recompute::Weights,
+            (true, true, false) => Recompute::Activations,
+            (true, true, true) => Recompute::All,
+        }
+    }
+
+    fn slots(
+        &self,
+        g: &Graph,
+        infos: &[ParameterInfo],
+        shards: Option<&Shards<'_>>,
+    ) -> Result<Vec<Slot>, GraphError> {
         let mut parts: Vec<Vec<Value>> = Vec::with_capacity(3);
         for part in 0..3 {
             let argument = |(index, info): (usize, &ParameterInfo)| {
@@ -104,8 +200,15 @@ impl StepConfig {
                     0 => ArgumentKind::Parameter,
                     _ => ArgumentKind::State { parameter: index },
                 };
-                let ty = TensorType::new(DType::F32, info.shape.clone())?;
-                Ok(g.argument(state_name(part, &info.name), ty, kind))
+                let ty = match shards {
+                    Some(shards) => shards.ty(part * infos.len() + index),
+                    None => TensorType::new(DType::F32, info.shape.clone())?,
+                };
+                let value = g.argument(state_name(part, &info.name), ty, kind);
+                if let (0, Some(shards)) = (part, shards) {
+                    g.stored_as(value, shards.gathers(index));
+                }
+                Ok(value)
             };
             parts.push(infos.iter().enumerate().map(argument).collect::<Result<_, GraphError>>()?);
         }
@@ -118,8 +221,8 @@ impl StepConfig {
         g: &Graph,
         model: &ModelConfig,
         slots: &[Slot],
-        input_ids: Value,
-        labels: Value,
+        [input_ids, labels]: [Value; 2],
+        shards: Option<&Shards<'_>>,
     ) -> Result<Value, GraphError> {
         let mut used = Vec::with_capacity(slots.len());
         for slot in slots {
@@ -134,8 +237,26 @@ impl StepConfig {
             LossDenominator::Labels => loss.labels,
             LossDenominator::Targets => loss.targets,
         };
-        g.div(loss.sum, denominator)
+        let over_batch = |part| match shards.and_then(Shards::batch) {
+            Some(devices) => g.all_reduce(part, devices),
+            None => Ok(part),
+        };
+        g.div(over_batch(loss.sum)?, g.convert(over_batch(denominator)?, DType::F32)?)
     }
+}
+
+/// The model's own plan, as rules.
+fn model_tensor_plan(model: &ModelConfig, devices: usize) -> Result<TensorPlan, TensorError> {
+    let rule = |(modules, style): (&str, TensorStyle)| TensorRule {
+        modules: modules.parse().expect("models name their modules by words"),
+        split: match style {
+            TensorStyle::Colwise => TensorSplit::Colwise,
+            TensorStyle::ColwiseGathered => TensorSplit::ColwiseGathered,
+            TensorStyle::Rowwise => TensorSplit::Rowwise,
+            TensorStyle::Replicated => TensorSplit::Replicated,
+        },
+    };
+    Ok(TensorPlan { rules: tensor_plan(model, devices)?.into_iter().map(rule).collect() })
 }
 
 /// Names as PyTorch's optimizers give them to what they keep.
@@ -147,14 +268,25 @@ fn state_name(part: usize, parameter: &str) -> String {
     }
 }
 
-/// The L2 norm over all gradients.
-fn global_norm(g: &Graph, gradients: &[Value]) -> Result<Value, GraphError> {
-    let mut total = g.full(DType::F32, &[], 0.0)?;
-    for &gradient in gradients {
+/// The L2 norm over all gradients. What devices hold in parts is summed over them, what all hold is counted once.
+fn global_norm(g: &Graph, gradients: &[Value], shards: Option<&Shards<'_>>) -> Result<Value, GraphError> {
+    let mut totals = vec![(None, g.full(DType::F32, &[], 0.0)?)];
+    for (parameter, &gradient) in gradients.iter().enumerate() {
         let all: Vec<usize> = (0..g.dims(gradient).len()).collect();
-        total = g.add(total, g.sum(g.mul(gradient, gradient)?, &all)?)?;
+        let square = g.sum(g.mul(gradient, gradient)?, &all)?;
+        let devices = shards.and_then(|shards| shards.split(parameter));
+        match totals.iter_mut().find(|(known, _)| *known == devices) {
+            Some((_, total)) => *total = g.add(*total, square)?,
+            None => totals.push((devices, square)),
+        }
     }
-    g.unary(Unary::Sqrt, total)
+    let mut sum = totals[0].1;
+    for (devices, total) in totals {
+        if let Some(devices) = devices {
+            sum = g.add(sum, g.all_reduce(total, devices)?)?;
+        }
+    }
+    g.unary(Unary::Sqrt, sum)
 }
 
 /// Scales gradients by `min(1, max_norm / (norm + 10⁻⁶))`, as `torch.nn.utils.clip_grad_norm_` does.
@@ -181,8 +313,9 @@ impl TrainStep {
         config: &StepConfig,
     ) -> Result<TrainStep, TrainError> {
         let module = config.module(model)?;
-        let plan = ShardingPlan::new(&module, mesh.shape(), &config.plan)?;
-        TrainStep::compile_planned(runtime, mesh, model, config, module, plan)
+        let plan = config.sharding_plan(model, &module, mesh.shape())?;
+        let (mesh, plan) = config.on_torus(runtime, mesh.clone(), plan)?;
+        TrainStep::compile_planned(runtime, &mesh, model, config, module, plan)
     }
 
     pub(crate) fn compile_planned(
@@ -193,7 +326,7 @@ impl TrainStep {
         module: VerifiedModule,
         plan: ShardingPlan,
     ) -> Result<TrainStep, TrainError> {
-        let sharded = ShardedModule::from_plan(module, &plan, &config.wrap)?;
+        let sharded = config.lower(model, module, &plan)?;
         let executable = runtime.compile(&sharded, mesh)?;
         Ok(TrainStep { executable, plan, parameters: parameters(model), optimizer: config.optimizer })
     }

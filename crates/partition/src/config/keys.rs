@@ -32,10 +32,13 @@ pub(super) enum Role {
 pub(super) const ACTIVATION_CHECKPOINTING: &str = "activation_checkpointing";
 pub(super) const AUTO_WRAP_POLICY: &str = "auto_wrap_policy";
 pub(super) const CLASSES: &str = "transformer_layer_cls_to_wrap";
+pub(super) const IGNORED_MODULES: &str = "ignored_modules";
+pub(super) const KEEP_GATHERED_MODULES: &str = "keep_gathered_modules";
 pub(super) const MIN_NUM_PARAMS: &str = "min_num_params";
 pub(super) const RESHARD_AFTER_FORWARD: &str = "reshard_after_forward";
 pub(super) const SHARDING_STRATEGY: &str = "sharding_strategy";
 pub(super) const STATE_DICT_TYPE: &str = "state_dict_type";
+pub(super) const TENSOR_PLAN: &str = "tensor_plan";
 pub(super) const XLA: &str = "xla";
 pub(super) const XLA_FSDP_GRAD_CKPT: &str = "xla_fsdp_grad_ckpt";
 pub(super) const XLA_FSDP_V2: &str = "xla_fsdp_v2";
@@ -139,11 +142,25 @@ pub(super) static KEYS: &[KeySpec] = &[
         "dtypes of computation and reduction",
     ),
     key(
-        "ignored_modules",
+        IGNORED_MODULES,
         &[],
-        Kind::Any,
-        Role::Refused { works: "leave it out, since every parameter is part of the plan" },
-        "modules that are left unsharded",
+        Kind::Patterns,
+        Role::Means,
+        "modules whose parameters are whole on every device, such as lm_head or layers.*.mlp; they are trained alike",
+    ),
+    key(
+        KEEP_GATHERED_MODULES,
+        &[],
+        Kind::Patterns,
+        Role::Means,
+        "units that keep gathered weights until backward where others free them; default the last unit",
+    ),
+    key(
+        TENSOR_PLAN,
+        &["tp_plan"],
+        Kind::TensorPlan,
+        Role::Means,
+        "how modules are split over the mesh axis tensor; the first that fits counts; default the model's own plan",
     ),
     key(
         "version",

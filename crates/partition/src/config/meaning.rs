@@ -5,6 +5,8 @@ use super::notice::Notice;
 use super::raw::{Given, RawConfig};
 use super::strategy::{ShardingRequest, Strategy};
 use super::value::Setting;
+use crate::ModulePattern;
+
 use super::{Findings, FsdpConfig, StateDictType, WrapConfig, keys};
 
 /// The size policy's minimum when only the policy is named.
@@ -21,7 +23,26 @@ pub(super) fn of(raw: &RawConfig, findings: &mut Findings) -> FsdpConfig {
     }
     let sharding = sharding(raw, findings);
     let state_dict_type = state_dict_type(raw, findings);
-    FsdpConfig { wrap, grad_ckpt, sharding, state_dict_type }
+    let tensor = match raw.get(keys::TENSOR_PLAN).map(|given| &given.setting) {
+        Some(Setting::TensorPlan(plan)) => Some(plan.clone()),
+        _ => None,
+    };
+    FsdpConfig {
+        wrap,
+        grad_ckpt,
+        sharding,
+        state_dict_type,
+        ignored: patterns(raw, keys::IGNORED_MODULES).unwrap_or_default(),
+        keep_gathered: patterns(raw, keys::KEEP_GATHERED_MODULES),
+        tensor,
+    }
+}
+
+fn patterns(raw: &RawConfig, key: &str) -> Option<Vec<ModulePattern>> {
+    match &raw.get(key)?.setting {
+        Setting::Patterns(patterns) => Some(patterns.clone()),
+        _ => None,
+    }
 }
 
 /// A named policy decides between classes and size; without one, the key that is given does.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::ModulePattern;
+
 /// Something about a configuration that took effect otherwise than its author may think.
 /// Keys are spelled as the file does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,13 @@ pub enum Notice {
         /// How to get units.
         instead: &'static str,
     },
+    /// A pattern that fits no module of the model.
+    NothingMatched {
+        /// The key.
+        key: &'static str,
+        /// The pattern.
+        pattern: ModulePattern,
+    },
     /// Recomputation is asked for, and no layers are wrapped that could be computed again.
     NothingToRecompute,
 }
@@ -51,6 +60,9 @@ impl fmt::Display for Notice {
                 write!(f, "unknown key {key} is ignored; the nearest known key is {nearest}")
             }
             Self::NothingWrapped { key, instead } => write!(f, "key {key} wraps nothing; {instead}"),
+            Self::NothingMatched { key, pattern } => {
+                write!(f, "key {key}: {pattern} fits no module of the model")
+            }
             Self::NothingToRecompute => f.write_str(
                 "gradient checkpointing does nothing: only wrapped layers are computed again, and none is wrapped",
             ),

@@ -151,11 +151,12 @@ fn other_modes_are_refused_with_what_works() {
     "#]],
     );
     check_entries(
-        r#""mixed_precision_policy": "bf16", "ignored_modules": ".*head""#,
+        r#""mixed_precision_policy": "bf16", "ignored_modules": ".*head", "tp_plan": {"lm_head": "rowise"}"#,
         expect![[r#"
-            fsdp.json: 2 problems
+            fsdp.json: 3 problems
+              key ignored_modules: wanted a pattern such as layers.*.mlp or a list of them, got text ".*head"
+              key tp_plan: wanted an object from patterns such as layers.*.mlp to one of colwise, colwise_rep, colwise_gather_output, embedding_rowwise, rowwise, replicated, got object {"lm_head":"rowise"}
               key mixed_precision_policy: text "bf16" is not supported; leave it out, and choose dtypes with the flags of the run
-              key ignored_modules: text ".*head" is not supported; leave it out, since every parameter is part of the plan
         "#]],
     );
     check_entries(r#""cpu_offload": "no", "ignored_modules": null"#, expect![""]);
@@ -677,6 +678,43 @@ fn the_flag_and_the_file_settle_the_strategy() {
 }
 
 #[test]
+fn modules_are_named_by_patterns() {
+    check_entries(
+        r#""ignored_modules": "lm_head, layers.*.mlp", "keep_gathered_modules": []"#,
+        expect![[r#"
+        ignored_modules = ["lm_head","layers.*.mlp"]
+        keep_gathered_modules = []
+    "#]],
+    );
+    check_entries(
+        r#""keep_gathered_modules": ["layers.3"], "ignored_modules": []"#,
+        expect![[r#"
+        keep_gathered_modules = ["layers.3"]
+    "#]],
+    );
+    check_entries(
+        r#""tp_plan": {"lm_head": "colwise_gather_output", "layers.*.mlp": "replicated"}, "tensor_plan": null"#,
+        expect![[r#"
+            tensor_plan = {"lm_head":"colwise_rep","layers.*.mlp":"replicated"}
+        "#]],
+    );
+}
+
+#[test]
+fn patterns_that_fit_no_module_are_noted() {
+    let text = r#"{"ignored_modules": ["lm_head", "head"], "keep_gathered_modules": ["layers.9"],
+                   "tensor_plan": {"layers.*.mpl": "colwise", "*": "replicated"}}"#;
+    let (config, _) = FsdpConfig::parse(text, ORIGIN).unwrap();
+    let notices = config.unmatched(["", "model.layers.0", "model.layers.0.mlp", "lm_head"].into_iter());
+    let lines: Vec<String> = notices.iter().map(Notice::to_string).collect();
+    expect![[r#"
+        key ignored_modules: head fits no module of the model
+        key keep_gathered_modules: layers.9 fits no module of the model
+        key tensor_plan: layers.*.mpl fits no module of the model"#]]
+    .assert_eq(&lines.join("\n"));
+}
+
+#[test]
 fn no_two_keys_share_a_name() {
     for key in KEYS {
         for name in key.names() {
@@ -713,8 +751,12 @@ fn the_help_lists_every_key() {
             keep parameters in host memory; must be false
         mixed_precision_policy: any value
             dtypes of computation and reduction; not supported: leave it out, and choose dtypes with the flags of the run
-        ignored_modules: any value
-            modules that are left unsharded; not supported: leave it out, since every parameter is part of the plan
+        ignored_modules: a pattern such as layers.*.mlp or a list of them
+            modules whose parameters are whole on every device, such as lm_head or layers.*.mlp; they are trained alike
+        keep_gathered_modules: a pattern such as layers.*.mlp or a list of them
+            units that keep gathered weights until backward where others free them; default the last unit
+        tensor_plan, tp_plan: an object from patterns such as layers.*.mlp to one of colwise, colwise_rep, colwise_gather_output, embedding_rowwise, rowwise, replicated
+            how modules are split over the mesh axis tensor; the first that fits counts; default the model's own plan
         version: one of 1, 2
             the generation of FSDP; no effect: parameters are sharded one by one, as in version 2, and never made flat
         use_orig_params: true or false

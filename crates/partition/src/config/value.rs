@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::keys::KeySpec;
+use crate::{ModulePattern, TensorPlan, TensorRule, TensorSplit};
 
 /// What a key's value may look like.
 pub(super) enum Kind {
@@ -12,6 +13,10 @@ pub(super) enum Kind {
     Count,
     /// Class names.
     Classes,
+    /// Patterns of module paths.
+    Patterns,
+    /// An object from patterns of module paths to how they are split.
+    TensorPlan,
     /// One of these names.
     Choice(&'static [&'static str]),
     /// One of these names, or its number counted from 1.
@@ -30,6 +35,8 @@ pub(super) enum Setting {
     Flag(bool),
     Count(u64),
     Classes(Vec<String>),
+    Patterns(Vec<ModulePattern>),
+    TensorPlan(TensorPlan),
     Choice(&'static str),
     Unread(Value),
 }
@@ -41,6 +48,8 @@ impl Kind {
             Self::Flag => flag(value).map(Setting::Flag),
             Self::Count => count(value).map(Setting::Count),
             Self::Classes => classes(value).map(Setting::Classes),
+            Self::Patterns => patterns(value).map(Setting::Patterns),
+            Self::TensorPlan => tensor_plan(value).map(Setting::TensorPlan),
             Self::Choice(names) => choice(names, value).map(Setting::Choice),
             Self::Numbered(names) => {
                 choice(names, value).or_else(|| numbered(names, value)).map(Setting::Choice)
@@ -59,6 +68,10 @@ impl Kind {
             Self::Flag => "true or false".to_owned(),
             Self::Count => "a whole number, 0 or more".to_owned(),
             Self::Classes => "a class name or a list of them".to_owned(),
+            Self::Patterns => "a pattern such as layers.*.mlp or a list of them".to_owned(),
+            Self::TensorPlan => {
+                format!("an object from patterns such as layers.*.mlp to one of {}", TensorSplit::words())
+            }
             Self::Choice(names) => format!("one of {}", names.join(", ")),
             Self::Numbered(names) => format!("one of {}, or 1 to {}", names.join(", "), names.len()),
             Self::FlagOrChoice(names) => format!("true, false, or one of {}", names.join(", ")),
@@ -135,6 +148,18 @@ fn classes(value: &Value) -> Option<Vec<String>> {
         }
     }
     Some(classes)
+}
+
+fn patterns(value: &Value) -> Option<Vec<ModulePattern>> {
+    classes(value)?.iter().map(|text| text.parse().ok()).collect()
+}
+
+fn tensor_plan(value: &Value) -> Option<TensorPlan> {
+    let rule = |(modules, split): (&String, &Value)| {
+        let split = TensorSplit::from_word(split.as_str()?)?;
+        Some(TensorRule { modules: modules.parse().ok()?, split })
+    };
+    Some(TensorPlan { rules: value.as_object()?.iter().map(rule).collect::<Option<_>>()? })
 }
 
 fn choice(names: &[&'static str], value: &Value) -> Option<&'static str> {
