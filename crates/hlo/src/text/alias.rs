@@ -192,12 +192,23 @@ fn definition<'a>(cursor: &mut Cursor<'a>, line: &'a str) -> Result<Option<(&'a 
     let Some(value) = line[1 + name.len()..].trim_ascii_start().strip_prefix('=') else { return Ok(None) };
     cursor.go_to(cursor.offset() + line.len() - value.len());
     let value = cursor.line("what the alias stands for")?;
-    if line.starts_with('!') {
-        let mut inner = *cursor;
-        inner.go_to(value.start);
-        if inner.ty()?.end != value.end {
-            return Err(inner.unexpected("the end of the type"));
-        }
+    // A location is put into others without its parentheses, so nothing may follow it.
+    let mut whole = *cursor;
+    whole.go_to(value.start);
+    let text = cursor.slice(value);
+    let end = if line.starts_with('!') {
+        whole.ty()?.end
+    } else if text.starts_with("loc(") {
+        whole.expect("loc")?;
+        whole.bracketed("(")?.end
+    } else if text.starts_with('#') {
+        alias_name(text, 0).map_or(value.end, |name| value.start + 1 + name.len())
+    } else {
+        value.end
+    };
+    if end != value.end {
+        whole.go_to(end);
+        return Err(whole.unexpected("the end of the definition"));
     }
     Ok(Some((&line[..1 + name.len()], value)))
 }

@@ -307,9 +307,16 @@ fn errors_say_where_what_was_and_what_should_be() {
           ^"#]],
     );
     check_error(
+        "#a = loc(\"x\") loc(\"y\")",
+        expect![[r#"
+        line 1, column 15: expected the end of the definition, found `loc`
+          #a = loc("x") loc("y")
+                        ^"#]],
+    );
+    check_error(
         "!t = i32 f32",
         expect![[r#"
-        line 1, column 10: expected the end of the type, found `f32`
+        line 1, column 10: expected the end of the definition, found `f32`
           !t = i32 f32
                    ^"#]],
     );
