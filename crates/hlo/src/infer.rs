@@ -653,6 +653,42 @@ mod tests {
     }
 
     #[test]
+    fn blocks_bounds_and_bits() {
+        let block = Op::DynamicSlice { sizes: vec![2, 3] };
+        check(block.clone(), &["f32[4,5]", "s32[]", "s32[]"], "[f32[2,3]]");
+        check(
+            block.clone(),
+            &["f32[4,5]", "s32[]"],
+            "dynamic_slice of [f32[4,5], s32[]]: there is an operand, and a start index for each dim",
+        );
+        check(
+            block,
+            &["f32[4,2]", "s32[]", "s32[]"],
+            "dynamic_slice of [f32[4,2], s32[], s32[]]: sizes are within the operand",
+        );
+        check(Op::DynamicUpdateSlice, &["f32[4]", "f32[2]", "u8[]"], "[f32[4]]");
+        check(
+            Op::DynamicUpdateSlice,
+            &["f32[4]", "f32[2]", "f32[]"],
+            "dynamic_update_slice of [f32[4], f32[2], f32[]]: start indices are scalars of one integer dtype",
+        );
+        check(Op::Clamp, &["f32[]", "f32[4]", "f32[4]"], "[f32[4]]");
+        check(Op::BitcastConvert(DType::U8), &["f32[4]"], "[u8[4,4]]");
+        check(Op::BitcastConvert(DType::F32), &["u8[4,4]"], "[f32[4]]");
+        check(
+            Op::BitcastConvert(DType::F32),
+            &["u8[4,2]"],
+            "bitcast_convert of [u8[4,2]]: the last dim holds the parts of an element",
+        );
+        check(Op::Unary(Unary::IsFinite), &["f32[4]"], "[pred[4]]");
+        check(
+            Op::Reduce { kind: crate::Reduction::And, dims: vec![0] },
+            &["f32[4]"],
+            "reduce of [f32[4]]: the reduction is defined on the dtype",
+        );
+    }
+
+    #[test]
     fn results_that_no_memory_holds_are_refused() {
         let huge = "f32[1073741824,1]";
         check(

@@ -1,12 +1,13 @@
 //! The program: a module of StableHLO ops, what their types must be, and the text that a plugin compiles.
 //!
-//! A [`Module`] is one function in static single assignment form. Its instructions are a closed enum, [`Op`],
-//! and each concern about ops is one table with one rule per op:
+//! A [`Module`] is a function in static single assignment form, with those that it calls. Its instructions are a closed
+//! enum, [`Op`], in which ops of programs from elsewhere that have no rules here are kept as they were written, and each
+//! concern about ops is one table with one rule per op:
 //!
 //! | concern | where |
 //! | --- | --- |
-//! | result types | [`infer`] |
-//! | StableHLO text | [`print()`](print()) |
+//! | result types | [`infer()`](infer()) |
+//! | StableHLO text | [`print()`](print()), and back: [`parse()`](parse()) |
 //!
 //! A module is plain data that anyone may build or change; [`verify`] checks it whole, reports every problem at
 //! once and gives a [`VerifiedModule`], which is what everything downstream takes. Shardings are not part of a

@@ -14,9 +14,9 @@ use crate::{Stated, StatedSharding, ValueId};
 pub struct Shardings {
     /// The mesh that all of them are on.
     pub mesh: AbstractMesh,
-    /// Arguments and [boundaries](Op::Boundary) that are pinned.
+    /// Arguments and [boundaries](crate::Op::Boundary) that are pinned.
     pub values: BTreeMap<ValueId, NamedSharding>,
-    /// Outputs that are pinned, by index into [`Module::outputs`].
+    /// Outputs that are pinned, by index into [`Module::outputs`](crate::Module::outputs).
     pub outputs: BTreeMap<usize, NamedSharding>,
     /// What the program itself says of values and outputs that are not named above. Its mesh called `mesh` is the one
     /// above.

@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use shardwright_tensor::{HostArray, TensorType};
 
 use self::attribute::{Entries, string, symbol};
-use self::sharding::is_sharding;
+use self::sharding::{constraint, is_sharding};
 use super::error::ParseError;
 use super::shared::Text;
 use super::tree::{Named, Operation, Position, ResultName, TreeArgument, TreeRegion, Use};
@@ -229,7 +229,7 @@ impl<'t> Lifter<'t> {
         operands: &[ValueId],
         results: &[ValueType],
     ) -> Result<(Op, Vec<Region>)> {
-        if let Some(constraint) = self.constraint(op)? {
+        if let Some(constraint) = constraint(op) {
             return Ok((constraint, Vec::new()));
         }
         let others = || op.attributes.iter().filter(|a| !is_sharding(op, a));

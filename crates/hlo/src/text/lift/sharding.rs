@@ -38,32 +38,6 @@ impl Lifter<'_> {
         hlo(&entry.value).map(|sharding| Some(StatedSharding::Hlo(sharding))).ok_or_else(wrong)
     }
 
-    /// The boundary that an operation is, if it pins a value and does nothing else.
-    pub(super) fn constraint(&mut self, op: &Operation) -> Result<Option<Op>> {
-        let is_array = match (&op.operands[..], &op.result_types[..]) {
-            ([_], [ty]) => types::value_type(ty).is_ok_and(|ty| ty.tensor().is_some()),
-            _ => false,
-        };
-        let is_constraint = match &*op.name {
-            "sdy.sharding_constraint" => op.properties.len() == 1 && op.attributes.is_empty(),
-            "stablehlo.custom_call" => {
-                let says_nothing = |entry: &Named| match &*entry.name {
-                    "call_target_name" => entry.value == "\"Sharding\"",
-                    "backend_config" => entry.value == "\"\"",
-                    "has_side_effect" => entry.value == "false",
-                    "api_version" => entry.value == "1 : i32",
-                    _ => is_sharding(op, entry) && entry.name == HLO,
-                };
-                let is_pinned = property(op, HLO).is_some();
-                property(op, "call_target_name") == Some("\"Sharding\"")
-                    && is_pinned
-                    && op.properties.iter().chain(&op.attributes).all(says_nothing)
-            }
-            _ => false,
-        };
-        Ok((is_array && is_constraint).then_some(Op::Boundary(Role::Constraint)))
-    }
-
     /// Enters where the results of an operation lie.
     pub(super) fn result_shardings(&mut self, op: &Operation, kind: &Op, results: &[ValueId]) -> Result<()> {
         if let (Op::Boundary(_), Some(text)) = (kind, property(op, "sharding")) {
@@ -103,6 +77,32 @@ impl Lifter<'_> {
             }
         }
     }
+}
+
+/// The boundary that an operation is, if it pins a value and does nothing else.
+pub(super) fn constraint(op: &Operation) -> Option<Op> {
+    let is_array = match (&op.operands[..], &op.result_types[..]) {
+        ([_], [ty]) => types::value_type(ty).is_ok_and(|ty| ty.tensor().is_some()),
+        _ => false,
+    };
+    let is_constraint = match &*op.name {
+        "sdy.sharding_constraint" => op.properties.len() == 1 && op.attributes.is_empty(),
+        "stablehlo.custom_call" => {
+            let says_nothing = |entry: &Named| match &*entry.name {
+                "call_target_name" => entry.value == "\"Sharding\"",
+                "backend_config" => entry.value == "\"\"",
+                "has_side_effect" => entry.value == "false",
+                "api_version" => entry.value == "1 : i32",
+                _ => is_sharding(op, entry) && entry.name == HLO,
+            };
+            let is_pinned = property(op, HLO).is_some();
+            property(op, "call_target_name") == Some("\"Sharding\"")
+                && is_pinned
+                && op.properties.iter().chain(&op.attributes).all(says_nothing)
+        }
+        _ => false,
+    };
+    (is_array && is_constraint).then_some(Op::Boundary(Role::Constraint))
 }
 
 /// Whether an attribute of an operation is where its results lie, which is kept beside the program.

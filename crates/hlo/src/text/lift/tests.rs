@@ -334,3 +334,21 @@ fn what_is_no_program_is_an_error_with_its_place() {
         "#]],
     );
 }
+
+#[test]
+fn regions_inside_regions_stay_within_the_stack() {
+    let nested = |depth: usize| {
+        let open = "%0 = \"stablehlo.if\"(%a) ({\n".repeat(depth);
+        let close = "stablehlo.return %a : tensor<i1>\n}, {\nstablehlo.return %a : tensor<i1>\n}) : (tensor<i1>) -> tensor<i1>\n";
+        main(&format!(
+            "(%a: tensor<i1>) -> tensor<i1> {{\n{open}{}return %a : tensor<i1>\n}}",
+            close.repeat(depth)
+        ))
+    };
+    let deep = parse(&nested(60)).unwrap();
+    assert_eq!(parse(&deep.to_string()).unwrap(), deep);
+    crate::verify(deep.module).unwrap();
+    assert!(
+        parse(&nested(100_000)).unwrap_err().to_string().contains("regions are nested more than 64 deep")
+    );
+}
