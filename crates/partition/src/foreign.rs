@@ -283,8 +283,12 @@ impl<'a> Planner<'a> {
         let whole = || (NamedSharding::replicated(self.mesh, ty.rank()), Decision::Whole);
         match kind {
             ArgumentKind::State { parameter } => {
-                let (sharding, _) = places[parameter].as_ref()?;
-                Some((sharding.clone(), Decision::Follows(parameter)))
+                // A state of a state, or of nothing, has no place to follow.
+                let place = places.get(parameter).and_then(Option::as_ref);
+                Some(
+                    place
+                        .map_or_else(whole, |(sharding, _)| (sharding.clone(), Decision::Follows(parameter))),
+                )
             }
             ArgumentKind::Batch => {
                 let spec = crate::plan::batch_spec_of(self.mesh, &argument.name, ty);
