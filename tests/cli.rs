@@ -153,7 +153,7 @@ fn flags_that_do_not_exist_are_named_with_the_nearest_one() {
             exit code 2
             > other.json
             error: argument other.json is one too many
-            hint: `shardwright train` takes one file; all other settings are flags
+            hint: commands take one file; all other settings are flags
             exit code 2
             > --learning_rate
             error: --learning_rate: a value must follow

@@ -5,12 +5,12 @@ mod support;
 use std::fs;
 
 use safetensors::SafeTensors;
-use shardwright_hlo::{Parsed, parse, verify};
+use shardwright_hlo::{Parsed, VerifiedModule, parse, verify};
 use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
-use shardwright_partition::ShardedModule;
+use shardwright_partition::{PlanOptions, ShardedModule, ShardingPlan};
 use shardwright_runtime::{Argument, ExecutableValue, ShardedArray};
 use shardwright_tensor::{HostArray, TensorType};
-use support::{data, runtime};
+use support::{data, oracle_model, oracle_step, runtime};
 
 const PROGRAMS: [&str; 6] = ["control", "conv", "decode", "gspmd", "mlp", "shardy"];
 
@@ -32,11 +32,27 @@ fn what_is_printed_is_read_as_the_same_program() {
 }
 
 #[test]
+fn a_step_of_our_own_is_read_back_with_its_shardings() {
+    let model = oracle_model("base");
+    let step = oracle_step(&model, PlanOptions::default());
+    let module = step.module(&model).unwrap();
+    let mesh = AbstractMesh::parse("data=2, fsdp=4").unwrap();
+    let plan = ShardingPlan::new(&module, &mesh, &step.plan).unwrap();
+    let text = ShardedModule::from_plan(module, &plan, &step.wrap).unwrap().stablehlo_text();
+    let program = parse(&text).unwrap();
+    assert_eq!(program.to_string(), text);
+    assert_eq!(program.stated.num_partitions, 8);
+    assert!(program.stated.values.len() > plan.arguments().len(), "boundaries are constraints");
+    verify(program.module).unwrap();
+}
+
+#[test]
 fn they_compute_what_they_did_in_jax() {
     for name in PROGRAMS {
         let module = verify(program(name).module).unwrap();
         let types: Vec<TensorType> = module.arguments.iter().map(|a| module.ty(a.value).clone()).collect();
-        let output_types: Vec<TensorType> = module.outputs.iter().map(|o| module.ty(o.value).clone()).collect();
+        let output_types: Vec<TensorType> =
+            module.outputs.iter().map(|o| module.ty(o.value).clone()).collect();
         let bytes = fs::read(data("foreign").join(name).with_extension("safetensors")).unwrap();
         let arrays = SafeTensors::deserialize(&bytes).unwrap();
         let array = |(what, index, ty): (&str, usize, &TensorType)| {
@@ -53,7 +69,7 @@ fn they_compute_what_they_did_in_jax() {
 }
 
 /// What a program gives on one device.
-fn run(module: shardwright_hlo::VerifiedModule, inputs: Vec<HostArray>) -> Vec<HostArray> {
+fn run(module: VerifiedModule, inputs: Vec<HostArray>) -> Vec<HostArray> {
     let runtime = runtime(1);
     let mesh = Mesh::iota(AbstractMesh::parse("x=1").unwrap());
     let whole = |ty: &TensorType| NamedSharding::replicated(mesh.shape(), ty.rank());

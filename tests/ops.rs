@@ -226,17 +226,31 @@ type Predicate = (Comparison, fn(f64, f64) -> bool);
 
 #[test]
 fn elementwise_ops_on_floats() {
-    let exact: [Function<Unary>; 3] =
-        [(Unary::Abs, f64::abs), (Unary::Negate, |x| -x), (Unary::Sqrt, f64::sqrt)];
-    let near: [Function<Unary>; 7] = [
+    let exact: [Function<Unary>; 8] = [
+        (Unary::Abs, f64::abs),
+        (Unary::Ceil, f64::ceil),
+        (Unary::Floor, f64::floor),
+        (Unary::Negate, |x| -x),
+        (Unary::RoundNearestAfz, f64::round),
+        (Unary::RoundNearestEven, f64::round_ties_even),
+        (Unary::Sign, f64::signum),
+        (Unary::Sqrt, f64::sqrt),
+    ];
+    let near: [Function<Unary>; 11] = [
+        (Unary::Cbrt, f64::cbrt),
         (Unary::Cosine, f64::cos),
         (Unary::Exponential, f64::exp),
+        (Unary::ExponentialMinusOne, f64::exp_m1),
         (Unary::Log, f64::ln),
+        (Unary::LogPlusOne, f64::ln_1p),
         (Unary::Logistic, |x| 1.0 / (1.0 + (-x).exp())),
         (Unary::Rsqrt, |x| 1.0 / x.sqrt()),
         (Unary::Sine, f64::sin),
+        (Unary::Tan, f64::tan),
         (Unary::Tanh, f64::tanh),
     ];
+    let near2: [Function2<Binary>; 3] =
+        [(Binary::Atan2, f64::atan2), (Binary::Power, f64::powf), (Binary::Remainder, |x, y| x % y)];
     let exact2: [Function2<Binary>; 6] = [
         (Binary::Add, |x, y| x + y),
         (Binary::Divide, |x, y| x / y),
@@ -253,8 +267,13 @@ fn elementwise_ops_on_floats() {
         check(&[&x], Match::Within(distance), &near.iter().map(unary).collect::<Vec<_>>());
         let binary = |f: &Function2<Binary>| (Op::Binary(f.0), zip(&x, &y, f.1));
         check(&[&x, &y], Match::Exactly, &exact2.iter().map(binary).collect::<Vec<_>>());
-        check(&[&x, &y], Match::Within(distance), &[(Op::Binary(Binary::Power), zip(&x, &y, f64::powf))]);
+        check(&[&x, &y], Match::Within(distance), &near2.iter().map(binary).collect::<Vec<_>>());
     }
+    let halves = tabulate(&[8], |i| i[0] as f32 - 3.5);
+    let rounded = |f: Function<Unary>| (Op::Unary(f.0), map(&halves, f.1));
+    let ways: [Function<Unary>; 2] =
+        [(Unary::RoundNearestAfz, f64::round), (Unary::RoundNearestEven, f64::round_ties_even)];
+    check(&[&halves], Match::Exactly, &ways.map(rounded));
 }
 
 #[test]
@@ -291,7 +310,11 @@ fn floats_that_are_no_numbers() {
     check(
         &[&x],
         Match::Exactly,
-        &[(Op::Unary(Unary::Abs), map(&x, f64::abs)), (Op::Unary(Unary::Sqrt), map(&x, f64::sqrt))],
+        &[
+            (Op::Unary(Unary::Abs), map(&x, f64::abs)),
+            (Op::Unary(Unary::IsFinite), map(&x, |x| f64::from(u8::from(x.is_finite()))).cast(DType::Pred)),
+            (Op::Unary(Unary::Sqrt), map(&x, f64::sqrt)),
+        ],
     );
     check(
         &[&x],
@@ -338,7 +361,12 @@ macro_rules! check_integers {
             &[&x],
             Match::Exactly,
             &[
+                (
+                    Op::Unary(Unary::CountLeadingZeros),
+                    tabulate(&[12, 12], |i| numbers[i[0]].leading_zeros() as $ty),
+                ),
                 (Op::Unary(Unary::Negate), tabulate(&[12, 12], |i| numbers[i[0]].wrapping_neg())),
+                (Op::Unary(Unary::Popcnt), tabulate(&[12, 12], |i| numbers[i[0]].count_ones() as $ty)),
                 (Op::Unary(Unary::Not), tabulate(&[12, 12], |i| !numbers[i[0]])),
             ],
         );
@@ -351,8 +379,10 @@ macro_rules! check_integers {
             &[
                 (Op::Binary(Binary::Divide), by(|x, y| x / y as $ty)),
                 (Op::Binary(Binary::Power), by($ty::wrapping_pow)),
+                (Op::Binary(Binary::Remainder), by(|x, y| x % y as $ty)),
                 (Op::Binary(Binary::ShiftLeft), by(|x, y| x << y)),
                 (Op::Binary(Binary::ShiftRightLogical), by(shift_right_logical!($ty))),
+                (Op::Binary(Binary::ShiftRightArithmetic), by(shift_right_arithmetic!($ty))),
             ],
         );
     }};
@@ -371,6 +401,19 @@ macro_rules! shift_right_logical {
     };
 }
 
+/// A shift that fills with the highest bit, whatever the type says of signs.
+macro_rules! shift_right_arithmetic {
+    (u32) => {
+        |x, y| ((x as i32) >> y) as u32
+    };
+    (u8) => {
+        |x, y| ((x as i8) >> y) as u8
+    };
+    ($ty:ident) => {
+        |x, y| x >> y
+    };
+}
+
 #[test]
 fn elementwise_ops_on_integers() {
     check_integers!(i32, check);
@@ -378,7 +421,12 @@ fn elementwise_ops_on_integers() {
     check_integers!(i8, check_dtype);
     check_integers!(u8, check_dtype);
     let x = tabulate(&[16], |i| i[0] as i32 - 8);
-    check(&[&x], Match::Exactly, &[(Op::Unary(Unary::Abs), map(&x, f64::abs))]);
+    let sign = map(&x, |x| if x == 0.0 { 0.0 } else { x.signum() });
+    check(
+        &[&x],
+        Match::Exactly,
+        &[(Op::Unary(Unary::Abs), map(&x, f64::abs)), (Op::Unary(Unary::Sign), sign)],
+    );
 }
 
 #[test]
@@ -401,6 +449,10 @@ fn logic() {
     let (a, b) = (floats(&[8, 3], 1), floats(&[8, 3], 500));
     let chosen = tabulate(&[8, 3], |i| at(if i[0] % 2 == 0 { &a } else { &b }, i) as f32);
     check(&[&x, &a, &b], Match::Exactly, &[(Op::Select, chosen)]);
+    let all = HostArray::scalar(1u8).cast(DType::Pred);
+    check(&[&all, &a, &b], Match::Exactly, &[(Op::Select, a.clone())]);
+    let (low, high) = (HostArray::scalar(1f32), HostArray::scalar(2f32));
+    check(&[&low, &a, &high], Match::Exactly, &[(Op::Clamp, map(&a, |v| v.clamp(1.0, 2.0)))]);
 }
 
 #[test]
@@ -488,6 +540,14 @@ fn ops_that_move_elements() {
             ),
         ],
     );
+
+    check(
+        &[&x],
+        Match::Exactly,
+        &[(Op::Reverse(vec![2, 0]), moved(&[4, 6, 8], &|i| [3 - i[0], i[1], 7 - i[2]]))],
+    );
+    let splat = Op::Splat { element: HostArray::scalar(2.5f32), shape: shape(&[3, 8]) };
+    check(&[], Match::Exactly, &[(splat, tabulate(&[3, 8], |_| 2.5f32))]);
 
     let thin = floats(&[8, 1], 3);
     check(
@@ -631,12 +691,16 @@ fn reduce() {
             let expected = match kind {
                 Reduction::Add => fold(&x, dims, 0.0, &|a, b| a + b),
                 Reduction::Maximum => fold(&x, dims, f64::NEG_INFINITY, &f64::max),
+                Reduction::Minimum => fold(&x, dims, f64::INFINITY, &f64::min),
+                kind => unreachable!("{kind:?} is not among the cases"),
             };
             (Op::Reduce { kind, dims: dims.to_vec() }, expected)
         };
         let cases: Vec<_> = [&[0][..], &[1], &[2], &[0, 2], &[0, 1, 2], &[]]
             .into_iter()
-            .flat_map(|dims| [Reduction::Add, Reduction::Maximum].map(|kind| case(kind, dims)))
+            .flat_map(|dims| {
+                [Reduction::Add, Reduction::Maximum, Reduction::Minimum].map(|kind| case(kind, dims))
+            })
             .collect();
         let check = if dtype == DType::F32 { check } else { check_dtype };
         check(&[&x], Match::Exactly, &cases);
@@ -646,8 +710,66 @@ fn reduce() {
         let zeros = HostArray::zeros(TensorType::new(dtype, [3]).unwrap());
         let lowest = map(&tabulate(&[3], |_| f64::NEG_INFINITY), |v| v).cast(dtype);
         let over = |kind| Op::Reduce { kind, dims: vec![1] };
-        check(&[&none], Match::Exactly, &[(over(Reduction::Add), zeros), (over(Reduction::Maximum), lowest)]);
+        let empty = [(over(Reduction::Add), zeros), (over(Reduction::Maximum), lowest)];
+        check(&[&none], Match::Exactly, &empty);
     }
+}
+
+#[test]
+fn truth_values_are_reduced() {
+    let x = tabulate(&[8, 4], |i| u8::from(i[0] % 4 >= i[1])).cast(DType::Pred);
+    let over = |kind, dims: &[usize]| Op::Reduce { kind, dims: dims.to_vec() };
+    let rows = |f: fn(usize) -> bool| tabulate(&[8], |i| u8::from(f(i[0] % 4))).cast(DType::Pred);
+    let all = |kind| (over(kind, &[1]), rows(|row| row == 3));
+    let any = |kind| (over(kind, &[1]), rows(|_| true));
+    let kinds = [Reduction::And, Reduction::Minimum, Reduction::Multiply].map(all);
+    check(&[&x], Match::Exactly, &[&kinds[..], &[Reduction::Or, Reduction::Maximum].map(any)].concat());
+    let bits = tabulate(&[4, 4], |i| (i[0] * 7 + i[1] * 3) as i32);
+    let folded = |f: fn(i32, i32) -> i32, start| {
+        tabulate(&[4], |i| (0..4).map(|j| at(&bits, &[i[0], j]) as i32).fold(start, f))
+    };
+    let cases = [
+        (over(Reduction::And, &[1]), folded(|a, b| a & b, -1)),
+        (over(Reduction::Or, &[1]), folded(|a, b| a | b, 0)),
+    ];
+    // XLA's CPU collectives join truth values with these, but no integers.
+    check_ops(&[&bits], &[one_device(&[2])], Match::Exactly, &cases);
+}
+
+#[test]
+fn blocks_at_computed_indices() {
+    // An index outside is moved to the nearest place where the block fits.
+    let x = floats(&[6, 8], 1);
+    let update = floats(&[2, 3], 500);
+    for (start, moved) in [([1, 2], [1, 2]), ([5, -3], [4, 0]), ([-1, 7], [0, 5])] {
+        let starts = start.map(HostArray::scalar::<i32>);
+        let [row, column] = moved;
+        let taken = tabulate(&[2, 3], |i| at(&x, &[i[0] + row, i[1] + column]) as f32);
+        let slice = Op::DynamicSlice { sizes: vec![2, 3] };
+        check(&[&x, &starts[0], &starts[1]], Match::Exactly, &[(slice, taken)]);
+        let put = tabulate(&[6, 8], |i| {
+            let inside = (row..row + 2).contains(&i[0]) && (column..column + 3).contains(&i[1]);
+            if inside { at(&update, &[i[0] - row, i[1] - column]) as f32 } else { at(&x, i) as f32 }
+        });
+        check(&[&x, &update, &starts[0], &starts[1]], Match::Exactly, &[(Op::DynamicUpdateSlice, put)]);
+    }
+}
+
+#[test]
+fn bits_are_seen_as_another_type() {
+    let x = tabulate(&[8, 2], |i| 1.5 + i[0] as f32 * 0.37 - i[1] as f32);
+    let of = |dtype, dims: &[usize]| {
+        HostArray::from_bytes(TensorType::new(dtype, dims).unwrap(), x.bytes()).unwrap()
+    };
+    check(
+        &[&x],
+        Match::Exactly,
+        &[
+            (Op::BitcastConvert(DType::S32), of(DType::S32, &[8, 2])),
+            (Op::BitcastConvert(DType::U8), of(DType::U8, &[8, 2, 4])),
+            (Op::BitcastConvert(DType::U64), of(DType::U64, &[8])),
+        ],
+    );
 }
 
 fn ids(dims: &[usize], values: &[i32]) -> HostArray {

@@ -355,7 +355,8 @@ fn inputs_that_do_not_fit_are_all_told_before_a_plugin_is_looked_for() {
         &folder,
         "--mesh x=4",
         expect![[r#"
-        error: IN is missing
+        error: <IN> is missing
+        hint: --help tells what it is
         exit code 2
     "#]],
     );

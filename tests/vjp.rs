@@ -207,13 +207,28 @@ fn unary() {
     let check = |range: Range<f64>, op: Unary| {
         check_on(range, op.name(), &[&[6, 8]], move |g, x| g.unary(op, x[0]));
     };
-    for op in [Unary::Cosine, Unary::Exponential, Unary::Logistic, Unary::Negate, Unary::Sine, Unary::Tanh] {
+    for op in [
+        Unary::Cosine,
+        Unary::Exponential,
+        Unary::ExponentialMinusOne,
+        Unary::Logistic,
+        Unary::Negate,
+        Unary::Sine,
+        Unary::Tanh,
+    ] {
         check(-2.0..2.0, op);
     }
-    for op in [Unary::Abs, Unary::Log, Unary::Rsqrt, Unary::Sqrt] {
+    for op in [Unary::Abs, Unary::Cbrt, Unary::Log, Unary::LogPlusOne, Unary::Rsqrt, Unary::Sqrt] {
         check(0.5..2.0, op);
     }
-    check(-2.0..-0.5, Unary::Abs);
+    for op in [Unary::Abs, Unary::Cbrt] {
+        check(-2.0..-0.5, op);
+    }
+    check(-1.0..1.0, Unary::Tan);
+    // Constant between their steps.
+    for op in [Unary::Ceil, Unary::Floor, Unary::RoundNearestAfz, Unary::RoundNearestEven, Unary::Sign] {
+        check(1.1..1.4, op);
+    }
 }
 
 #[test]
@@ -224,9 +239,14 @@ fn binary() {
     for op in [Binary::Add, Binary::Maximum, Binary::Minimum, Binary::Multiply, Binary::Subtract] {
         check(-2.0..2.0, op);
     }
-    for op in [Binary::Divide, Binary::Power] {
+    for op in [Binary::Atan2, Binary::Divide, Binary::Power] {
         check(0.5..2.0, op);
     }
+    check(-2.0..-0.5, Binary::Atan2);
+    check_on(0.1..0.9, "remainder of 5 and more", &[&[6, 8], &[6, 8]], |g, x| {
+        let divisor = g.offset(g.scale(x[1], 0.01)?, 1.3)?;
+        g.binary(Binary::Remainder, g.offset(g.scale(x[0], 0.5)?, 5.5)?, divisor)
+    });
     check(-2.0..-0.5, Binary::Divide);
     check_on(-2.0..-0.5, "a negative base", &[&[6, 8]], |g, x| {
         g.binary(Binary::Power, x[0], g.full_like(x[0], 3.0)?)
@@ -252,6 +272,13 @@ fn choosing_and_converting() {
     check("select by the values", &[&[6, 8], &[6, 8]], |g, x| {
         let greater = g.compare(Comparison::Greater, x[0], x[1])?;
         g.select(greater, g.mul(x[0], x[1])?, g.unary(Unary::Exponential, x[1])?)
+    });
+    check("clamp between numbers", &[&[], &[6, 8], &[]], |g, x| {
+        let (low, high) = (g.scale(x[0], 0.1)?, g.offset(g.scale(x[2], 0.1)?, 1.0)?);
+        g.op(Op::Clamp, &[low, x[1], high])
+    });
+    check("clamp between arrays", &[&[6, 8], &[6, 8], &[6, 8]], |g, x| {
+        g.op(Op::Clamp, &[x[0], x[1], g.offset(x[2], 4.0)?])
     });
     check("select by a constant", &[&[5], &[5]], |g, x| {
         let condition = HostArray::from_slice(&[5], &[1u8, 0, 0, 1, 1]).unwrap().cast(DType::Pred);
@@ -351,6 +378,22 @@ fn pad() {
 }
 
 #[test]
+fn blocks_and_reversals() {
+    let at = |g: &Graph, starts: [i32; 2]| starts.map(|start| g.constant(HostArray::scalar(start)).unwrap());
+    for starts in [[1, 2], [9, -4]] {
+        check("dynamic_slice", &[&[5, 6]], move |g, x| {
+            let [row, column] = at(g, starts);
+            g.op(Op::DynamicSlice { sizes: vec![2, 3] }, &[g.mul(x[0], x[0])?, row, column])
+        });
+        check("dynamic_update_slice", &[&[5, 6], &[2, 3]], move |g, x| {
+            let [row, column] = at(g, starts);
+            g.op(Op::DynamicUpdateSlice, &[g.mul(x[0], x[0])?, g.mul(x[1], x[1])?, row, column])
+        });
+    }
+    check("reverse", &[&[4, 6]], |g, x| g.mul(x[0], g.op(Op::Reverse(vec![1]), &[g.mul(x[0], x[0])?])?));
+}
+
+#[test]
 fn concatenate() {
     check("along dim 1", &[&[4, 3], &[4, 1], &[4, 8]], |g, x| g.concatenate(x, 1));
     check("along dim 0", &[&[3, 4], &[1, 4], &[8, 4]], |g, x| g.concatenate(x, 0));
@@ -417,6 +460,9 @@ fn reduce() {
         let squares = |g: &Graph, x: Value| g.mul(x, x);
         check(&format!("sum over {dims:?}"), &[&[3, 4, 5]], move |g, x| g.sum(squares(g, x[0])?, dims));
         check(&format!("max over {dims:?}"), &[&[3, 4, 5]], move |g, x| g.max(squares(g, x[0])?, dims));
+        check(&format!("min over {dims:?}"), &[&[3, 4, 5]], move |g, x| {
+            g.op(Op::Reduce { kind: Reduction::Minimum, dims: dims.to_vec() }, &[squares(g, x[0])?])
+        });
     }
 }
 
@@ -466,6 +512,35 @@ fn scatter() {
         };
         let at = g.constant(ids(&[4, 2], &[0, 1, /**/ 3, 0, /**/ 2, 1, /**/ 0, 1]))?;
         g.op(Op::Scatter { kind: Reduction::Add, dims }, &[x[0], at, x[1]])
+    });
+}
+
+#[test]
+fn gather_and_scatter_in_batches() {
+    check("an element of each row", &[&[4, 6]], |g, x| {
+        let dims = GatherDims {
+            collapsed: vec![1],
+            operand_batch: vec![0],
+            indices_batch: vec![0],
+            start_index_map: vec![1],
+            index_vector: 2,
+            slice_sizes: vec![1, 1],
+            ..GatherDims::default()
+        };
+        let at = g.constant(ids(&[4, 2, 1], &[0, 5, /**/ 1, 1, /**/ 3, 2, /**/ 4, 0]))?;
+        g.op(Op::Gather(dims), &[g.mul(x[0], x[0])?, at])
+    });
+    check("elements added to each row", &[&[4, 6], &[4, 2]], |g, x| {
+        let dims = ScatterDims {
+            inserted_window: vec![1],
+            operand_batch: vec![0],
+            indices_batch: vec![0],
+            index_map: vec![1],
+            index_vector: 2,
+            ..ScatterDims::default()
+        };
+        let at = g.constant(ids(&[4, 2, 1], &[0, 5, /**/ 1, 1, /**/ 3, 2, /**/ 4, 0]))?;
+        g.op(Op::Scatter { kind: Reduction::Add, dims }, &[x[0], at, g.mul(x[1], x[1])?])
     });
 }
 

@@ -400,10 +400,10 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = match error.get(ContextKind::InvalidArg) {
-                Some(ContextValue::Strings(names)) => names.join(", ").replace(['<', '>'], ""),
+                Some(ContextValue::Strings(names)) => names.join(", "),
                 _ => argument,
             };
-            Err(Failure::input(format!("{missing} is missing")))
+            Err(Failure::input(format!("{missing} is missing")).with_hint("--help tells what it is"))
         }
         ErrorKind::InvalidValue if context(ContextKind::InvalidValue).is_empty() => {
             let flag = argument.split(' ').next().unwrap_or(&argument);
@@ -423,13 +423,14 @@ fn unknown_argument(argument: &str) -> Failure {
             return Failure::input(format!("flag {argument} is unknown"));
         }
         return Failure::input(format!("argument {argument} is one too many"))
-            .with_hint("`shardwright train` takes one file; all other settings are flags");
+            .with_hint("commands take one file; all other settings are flags");
     };
-    let train = Cli::command();
-    let general = train.get_arguments().filter_map(|arg| arg.get_long());
+    let command = Cli::command();
+    let of_program = command.find_subcommand("shard").into_iter().flat_map(|shard| shard.get_arguments());
+    let others: Vec<&str> =
+        command.get_arguments().chain(of_program).filter_map(|arg| arg.get_long()).collect();
     let mut known = settings::names();
-    let general: Vec<&str> = general.collect();
-    known.extend(&general);
+    known.extend(&others);
     let why = match settings::find(name) {
         Some(_) => "is a flag of `shardwright train`".to_owned(),
         None => explain_unknown(name, "--", &known),

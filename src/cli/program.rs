@@ -10,7 +10,7 @@ use shardwright_hlo::proto::HloProgram;
 use shardwright_hlo::{Parsed, Signature};
 use shardwright_mesh::AbstractMesh;
 use shardwright_partition::{
-    DimRule, Lint, LintOptions, MeshChoiceError, RuleOptions, RulesFile, ShardRules, ShardedHlo,
+    DimRule, Lint, LintOptions, MeshChoiceError, RuleOptions, RulesFile, Severity, ShardRules, ShardedHlo,
     ShardedModule, ShardingPlan, choose_mesh, lint, needed_by_results,
 };
 use shardwright_pjrt::ProgramFormat;
@@ -23,24 +23,24 @@ use super::value::Value;
 /// How rules are written, for the help of commands that have them.
 pub(super) const RULES_HELP: &str = "\
 Rules, PATTERN=PLACEMENT; of those that match, the last one counts:
-  params.*=fsdp          arguments by name: one dim of each is split over the axis, as FSDP chooses it.
-                         * is any text; params['layers'][0]['wq'] is params.layers.0.wq
-  x=(data,fsdp)          dim 0 is split over both axes, the rest is whole
-  w1=(-, fsdp)           a spec, with an entry for each dim; [data, fsdp] is one too
-  *.bias=replicated      whole on every device
-  x=batch                what it is, and so where it lies: parameter, state, batch or other
-  #3=…  #0..12=…         arguments by index, from 0
-  f32[*,128]=…           arguments by type
-  kind:parameter=…       arguments by what they are
-  out:loss=…             outputs
-  op:dot_general=…       results of ops, by op, by source (op:model.py:12) or by scope (op:jit(step)/*)
+  params.*=fsdp       arguments by name: one dim of each is split over the axis, as FSDP does
+                      (* is any text; params['layers'][0]['wq'] is params.layers.0.wq)
+  x=(data,fsdp)       dim 0 is split over both axes, the rest is whole
+  w1=(-, fsdp)        a spec, an entry for each dim; [data, fsdp] is one too
+  *.bias=replicated   whole on every device
+  x=batch             what it is, and so where it lies: parameter, state, batch or other
+  #3=fsdp  #0..12=…   arguments by index, from 0
+  f32[*,128]=…        arguments by type
+  kind:parameter=…    arguments by what they are
+  out:loss=…          outputs
+  op:dot_general=…    results of ops, by op, source (op:model.py:12) or scope (op:jit(f)/*)
 
-Without rules, what is donated and given back is a parameter, or optimizer state if no loss needs it; what is not
-donated and agrees in dim 0 is the batch. The plan says what decided.
+Without rules, what is donated and given back is a parameter, or optimizer state if no
+loss needs it; what is not donated and agrees in dim 0 is the batch.
 
 A rules file has the same words:
-  {\"mesh\": \"data=2,fsdp=4\", \"axis\": \"fsdp\", \"shard\": {\"params.*\": \"fsdp\", \"w1\": [null, \"fsdp\"]},
-   \"donate\": [\"params.*\"]}";
+  {\"mesh\": \"data=2,fsdp=4\", \"axis\": \"fsdp\",
+   \"shard\": {\"params.*\": \"fsdp\", \"w1\": [null, \"fsdp\"]}, \"donate\": [\"params.*\"]}";
 
 /// A program, the mesh that it is for, and the rules for its arrays.
 #[derive(Debug, Args)]
@@ -213,9 +213,11 @@ impl ProgramArgs {
     }
 }
 
+/// What a program takes and gives, which arguments its results need where that can be told, and its meshes.
+type Outside = (Signature, Option<Vec<bool>>, Vec<AbstractMesh>);
+
 impl Program {
-    /// What it takes and gives, which arguments its results need where that can be told, and its meshes.
-    fn outside(&self) -> Result<(Signature, Option<Vec<bool>>, Vec<AbstractMesh>), Failure> {
+    fn outside(&self) -> Result<Outside, Failure> {
         match &self.form {
             ProgramForm::Text(parsed) => {
                 let meshes = parsed.stated.meshes.iter().map(|(_, mesh)| mesh.shape().clone());
@@ -223,9 +225,10 @@ impl Program {
                 Ok((parsed.signature(), Some(needed_by_results(&parsed.module)), meshes))
             }
             ProgramForm::Hlo(program) => Ok((program.signature().clone(), None, Vec::new())),
-            ProgramForm::Bytecode(_) => Err(Failure::input(format!(
-                "{}: the program is MLIR bytecode, into which no shardings are written",
-                self.origin
+            ProgramForm::Bytecode(program) => Err(Failure::input(format!(
+                "{}: the program is MLIR bytecode{}, into which no shardings are written",
+                self.origin,
+                program.stablehlo_version().map(|v| format!(" of StableHLO {v}")).unwrap_or_default()
             ))
             .with_hint("export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto")),
         }
@@ -261,7 +264,7 @@ pub(super) fn tell_lints(lints: &[Lint], verbosity: Verbosity) {
     const SHOWN: usize = 3;
     let is_told = |lint: &&Lint| match verbosity {
         Verbosity::Quiet => false,
-        Verbosity::Normal => lint.severity == shardwright_partition::Severity::Warning,
+        Verbosity::Normal => lint.severity == Severity::Warning,
         Verbosity::Verbose => true,
     };
     let mut rest: Vec<&Lint> = lints.iter().filter(is_told).collect();

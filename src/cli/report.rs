@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use shardwright_mesh::{DrawStyle, draw_mesh};
-use shardwright_partition::{Bytes, Strategy, WrapConfig};
+use shardwright_partition::{Bytes, LintOptions, ShardingPlan, Strategy, WrapConfig, lint};
 use shardwright_train::{Event, Observer, Phase, ShardingConfig, StepMetrics, TrainConfig, TrainResults};
 
 use super::console::{self, Verbosity};
 use super::engine;
 use super::metrics;
+use super::program::tell_lints;
 
 /// Redraws of a spinner in a second, when nothing else moves it.
 const SPIN: Duration = Duration::from_millis(100);
@@ -77,6 +78,12 @@ impl Report {
             None if self.verbosity > Verbosity::Quiet => self.bar.suspend(|| console::result(lines)),
             None => {}
         }
+    }
+
+    /// What is worth knowing about the plan.
+    fn lints(&self, plan: &ShardingPlan) {
+        let lints = lint(plan, &LintOptions::default());
+        self.bar.suspend(|| tell_lints(&lints, self.verbosity));
     }
 
     fn phase(&mut self, phase: Phase) {
@@ -150,6 +157,7 @@ impl Observer for Report {
                     "split",
                     format!("{split} of {count} parameters; of {whole} with their optimizer state, {each} on each device"),
                 );
+                self.lints(plan);
                 if self.verbosity >= Verbosity::Verbose {
                     self.tell(draw_mesh(mesh, DrawStyle::Plain).trim_end().to_owned());
                     self.tell(plan.to_string().trim_end().to_owned());

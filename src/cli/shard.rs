@@ -23,7 +23,7 @@ stays text, with arguments that do not divide stored padded; in an HLO proto not
 pub(super) const EXAMPLES: &str = "\
 Examples:
   shardwright shard step.mlir --mesh fsdp=8
-  shardwright shard step.mlir --mesh data=2,fsdp=4 --shard 'x=batch' --shard '*.bias=replicated' -o sharded.mlir
+  shardwright shard step.mlir --mesh data=2,fsdp=4 --shard 'x=batch' -o sharded.mlir
   shardwright shard step.pb --rules rules.json -o sharded.pb";
 
 /// The flags of `shard`.

@@ -1,5 +1,7 @@
 //! Result types: one rule per op. The labels in the rules are what [`InferError`] quotes.
 
+mod control;
+
 use std::fmt;
 
 use shardwright_tensor::{DType, Shape, ShapeError, TensorType};
@@ -96,7 +98,7 @@ pub(crate) fn infer_instruction(
     match op {
         Op::Other(other) => return Ok(other.results.clone()),
         Op::Call(_) | Op::While | Op::If | Op::Case => {
-            return Control { module, op, operands, regions }.infer();
+            return control::Control { module, op, operands, regions }.infer();
         }
         _ if !regions.is_empty() => {
             return Err(InferError::RegionCount {
@@ -154,94 +156,6 @@ pub fn infer(op: &Op, operands: &[&TensorType]) -> Result<Vec<TensorType>, Infer
         }
     };
     Ok(vec![ty?])
-}
-
-/// An instruction whose results are those of a function or of its regions.
-struct Control<'a> {
-    module: &'a Module,
-    op: &'a Op,
-    operands: &'a [ValueId],
-    regions: &'a [Region],
-}
-
-impl Control<'_> {
-    fn infer(&self) -> Result<Vec<ValueType>, InferError> {
-        match self.op {
-            Op::Call(function) => self.call(*function),
-            Op::While => self.while_loop(),
-            Op::If => self.branches(DType::Pred, "two regions", |n| n == 2),
-            _ => self.branches(DType::S32, "at least one region", |n| n > 0),
-        }
-    }
-
-    fn call(&self, id: FunctionId) -> Result<Vec<ValueType>, InferError> {
-        let function = self.module.functions.get(id.0 as usize);
-        let function = function.ok_or(InferError::NoFunction { function: id })?;
-        self.regions("no regions", |n| n == 0)?;
-        let takes = self.types(&function.body.arguments);
-        self.require(|| format!("what @{} is given", function.name), takes, self.types(self.operands))?;
-        Ok(self.types(&function.body.results))
-    }
-
-    fn while_loop(&self) -> Result<Vec<ValueType>, InferError> {
-        self.regions("two regions", |n| n == 2)?;
-        let (condition, body) = (&self.regions[0], &self.regions[1]);
-        let carried = self.types(self.operands);
-        let require = |what: &str, expected: &[ValueType], found: &[ValueId]| {
-            self.require(|| what.to_owned(), expected.to_vec(), self.types(found))
-        };
-        require("what the condition takes", &carried, &condition.arguments)?;
-        require("what the condition gives", &[scalar(DType::Pred)], &condition.results)?;
-        require("what the body takes", &carried, &body.arguments)?;
-        require("what the body gives", &carried, &body.results)?;
-        Ok(carried)
-    }
-
-    fn branches(
-        &self,
-        selector: DType,
-        expected: &'static str,
-        count: impl Fn(usize) -> bool,
-    ) -> Result<Vec<ValueType>, InferError> {
-        self.regions(expected, count)?;
-        self.require(|| "its operand".into(), vec![scalar(selector)], self.types(self.operands))?;
-        let gives = self.types(&self.regions[0].results);
-        for (index, region) in self.regions.iter().enumerate() {
-            let what = |verb: &str| format!("what region {index} {verb}");
-            self.require(|| what("takes"), Vec::new(), self.types(&region.arguments))?;
-            self.require(|| what("gives"), gives.clone(), self.types(&region.results))?;
-        }
-        Ok(gives)
-    }
-
-    fn regions(&self, expected: &'static str, count: impl Fn(usize) -> bool) -> Result<(), InferError> {
-        let found = self.regions.len();
-        if count(found) {
-            return Ok(());
-        }
-        Err(InferError::RegionCount { op: self.op.name().to_owned(), expected, found })
-    }
-
-    fn require(
-        &self,
-        what: impl FnOnce() -> String,
-        expected: Vec<ValueType>,
-        found: Vec<ValueType>,
-    ) -> Result<(), InferError> {
-        if expected == found {
-            return Ok(());
-        }
-        Err(InferError::Types { op: self.op.name().to_owned(), what: what(), expected, found })
-    }
-
-    fn types(&self, values: &[ValueId]) -> Vec<ValueType> {
-        // A value that there is not is reported where it should be defined.
-        values.iter().filter_map(|v| self.module.values.get(v.index()).cloned()).collect()
-    }
-}
-
-fn scalar(dtype: DType) -> ValueType {
-    TensorType::scalar(dtype).into()
 }
 
 /// Types as messages list them.

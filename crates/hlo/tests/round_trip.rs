@@ -159,14 +159,14 @@ impl Builder {
                 (pick(count), Vec::new())
             }
         };
-        let source = (more % 3 == 0).then(|| self.source(more));
+        let source = more.is_multiple_of(3).then(|| self.source(more));
         let location = Location { source, ..Location::default() };
         let is_boundary = matches!(op, Op::Boundary(_));
         let results = self.module.push_with_regions(op, &operands, regions, location).unwrap();
-        if is_boundary || more % 5 == 0 {
+        if is_boundary || more.is_multiple_of(5) {
             for &result in &results {
                 // HLO's form is read of single results only.
-                let more = if results.len() > 1 && more % 7 == 0 { 1 } else { more };
+                let more = if results.len() > 1 && more.is_multiple_of(7) { 1 } else { more };
                 let sharding = self.sharding(result, more);
                 self.stated.values.insert(result, sharding);
             }
@@ -211,14 +211,14 @@ impl Builder {
     /// Some sharding of a value, which is open, ordered, or split over a part of an axis.
     fn sharding(&self, value: ValueId, more: u8) -> StatedSharding {
         let rank = self.module.values[value.index()].tensor().map_or(0, TensorType::rank);
-        if more % 7 == 0 && self.module.values[value.index()].tensor().is_some() {
+        if more.is_multiple_of(7) && self.module.values[value.index()].tensor().is_some() {
             return StatedSharding::Hlo("{replicated}".parse().unwrap());
         }
         let dims = ["{\"x\"}", "{?}", "{\"y\":(1)2, ?}p1", "{}"];
         let dims: Vec<&str> =
             (0..rank).map(|d| if d == 0 { dims[usize::from(more % 4)] } else { "{}" }).collect();
-        let name = if more % 2 == 0 { "mesh" } else { "other mesh" };
-        let name_text = if more % 2 == 0 { "mesh" } else { "\"other mesh\"" };
+        let name = if more.is_multiple_of(2) { "mesh" } else { "other mesh" };
+        let name_text = if more.is_multiple_of(2) { "mesh" } else { "\"other mesh\"" };
         let sharding = format!("<@{name_text}, [{}]>", dims.join(", ")).parse().unwrap();
         StatedSharding::Sdy { mesh: self.stated.mesh(name).unwrap().shape().clone(), sharding }
     }

@@ -14,7 +14,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::axis_ref::{AxisRef, DimAxes, Quoted, scan_lists};
+use crate::axis_ref::{AxisRef, DimAxes, Parts, Quoted, scan_lists};
 use crate::text::{SDY_QUOTE, Scanner, TextError};
 use crate::{AbstractMesh, Mesh, NamedSharding};
 
@@ -53,6 +53,17 @@ impl SdySharding {
     /// What the module calls the mesh, without the `@`.
     pub fn mesh_name(&self) -> &str {
         &self.mesh_name
+    }
+
+    /// Whether all axes that it names are this mesh's, and none is used twice.
+    ///
+    /// # Errors
+    ///
+    /// The first axis of which that is not so.
+    pub fn check_axes(&self, mesh: &AbstractMesh) -> Result<(), TextError> {
+        let of_dims = self.dims.iter().flat_map(|dim| &dim.axes.axes);
+        let all: Vec<_> = of_dims.chain(&self.replicated).chain(&self.unreduced).collect();
+        Parts::new(mesh, &all).map(drop)
     }
 
     /// The same with every dim closed: where the array lies if propagation splits it no further. None if it says
@@ -313,6 +324,32 @@ mod tests {
                 <["x"=99999999999]>  x=99999999999 [0, 1, 2, 3, 4, 5, 6, 7]
                 error: sdy mesh "<[\"x\"=99999999999999999999]>": expected a number that is not so large at byte 6, found '9'
             "#]],
+        );
+    }
+
+    #[test]
+    fn axes_are_checked_against_a_mesh() {
+        let mesh = AbstractMesh::parse("data=2, model=4").unwrap();
+        let check = |text: &str| {
+            let sharding: SdySharding = text.parse().unwrap();
+            sharding.check_axes(&mesh).map_or_else(|error| format!("{error}\n"), |()| "fine\n".to_owned())
+        };
+        expect![[r#"
+            fine
+            axis mdl is not in mesh data=2, model=4; did you mean model?
+            axis data is used twice, in parts that overlap or do not fit side by side
+            axis fsdp is not in mesh data=2, model=4
+            "model":(2)4 is no sub-axis: (m)k needs m at least 1, k at least 2, and an axis size that m·k divides
+        "#]].assert_eq(
+            &[
+                r#"<@mesh, [{"model", ?}, {?}], unreduced={"data"}>"#,
+                r#"<@mesh, [{"mdl"}, {}]>"#,
+                r#"<@mesh, [{"data"}, {"data"}]>"#,
+                r#"<@mesh, [{}], replicated={"fsdp"}>"#,
+                r#"<@mesh, [{"model":(2)4}]>"#,
+            ]
+            .map(check)
+            .concat(),
         );
     }
 

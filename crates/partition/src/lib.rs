@@ -10,6 +10,10 @@
 //! VerifiedModule + AbstractMesh ──► ShardingPlan ──► ShardedModule ──► StableHLO text with sdy shardings
 //! ```
 //!
+//! A program from elsewhere goes the same way. [`ShardRules`] say what its arguments are and where they lie,
+//! [`ShardingPlan::by_rules`] plans it from its signature, and what the rules leave open is seen from donations, shapes
+//! and what its results need. [`lint`](fn@lint) tells what a plan costs that it need not cost, before anything is compiled.
+//!
 //! It knows no model: parameters, states, units and boundaries are what the program says they are. It does no I/O and
 //! knows no device; a [`ShardingPlan`] can be printed for a slice that nobody has rented yet.
 //!

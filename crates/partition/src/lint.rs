@@ -220,3 +220,59 @@ impl fmt::Display for Severity {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use shardwright_hlo::Module;
+    use shardwright_mesh::AbstractMesh;
+    use shardwright_tensor::{DType, TensorType};
+
+    use super::*;
+    use crate::PlanOptions;
+
+    #[track_caller]
+    fn check(mesh: &str, plan: &PlanOptions, devices: Option<usize>, expect: Expect) {
+        let mut m = Module::new("step");
+        let arguments: [(&str, &[usize]); 4] =
+            [("embed", &[1024, 512]), ("odd", &[1003, 3]), ("norm", &[64]), ("fine", &[256, 1024])];
+        for (name, dims) in arguments {
+            let ty = TensorType::new(DType::F32, dims).unwrap();
+            m.add_argument_of_kind(name, ty, ArgumentKind::Parameter);
+        }
+        let plan = ShardingPlan::new(&m, &AbstractMesh::parse(mesh).unwrap(), plan).unwrap();
+        let lints = lint(&plan, &LintOptions { devices, ..LintOptions::default() });
+        let lines: Vec<String> = lints.iter().map(|lint| format!("{}: {lint}", lint.severity)).collect();
+        expect.assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn what_costs_is_told_with_numbers() {
+        check(
+            "fsdp=8",
+            &PlanOptions::default(),
+            Some(8),
+            expect![[r#"
+            note: odd: f32[1003,3] (fsdp, -): dim 0 of 1003 does not divide into 8 shards; padding costs 60 B (0.5 %); sizes of 1000 and 1008 would do, or another dim [padding]
+            note: norm: shards f32[8] are below the tile of a TPU, 8x128: each of 32 B is stored in 512 B; on a TPU, split it fewer ways, or leave it whole [below-tile]"#]],
+        );
+        let small = PlanOptions { min_shard_bytes: 4 << 20, ..PlanOptions::default() };
+        check(
+            "data=2, fsdp=4",
+            &small,
+            Some(16),
+            expect![[r#"
+            warning: the mesh data=2, fsdp=4 has 8 devices, and 8 of 16 are idle; a size of -1 lets one axis take the rest [idle-devices]
+            warning: no argument is split over axis data: 2 groups of devices compute the same; split a batch or parameters over data, or leave it out of the mesh [unused-axis]
+            warning: no argument is split over axis fsdp: 4 groups of devices compute the same; split a batch or parameters over fsdp, or leave it out of the mesh [unused-axis]
+            warning: embed: parameter f32[1024,512] of 2.0 MiB is whole on each of 8 devices; split it over fsdp [whole-parameter]
+            warning: fine: parameter f32[256,1024] of 1.0 MiB is whole on each of 8 devices; split it over fsdp [whole-parameter]"#]],
+        );
+    }
+
+    #[test]
+    fn what_is_meant_is_not_told() {
+        let none = PlanOptions { strategy: Strategy::NoShard, ..PlanOptions::default() };
+        check("fsdp=1", &none, None, expect![[""]]);
+    }
+}

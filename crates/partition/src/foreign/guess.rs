@@ -181,6 +181,6 @@ fn no_batch(arguments: &[ArgumentInfo], unknown: &[usize], shards: usize) -> Lin
         format!(
             "which arguments are the batch is unclear, and none is split: dim 0 of {shown} is not one size that {shards} divides"
         ),
-        format!("say which is, as in --shard '{}=batch'", arguments[unknown[0]].name),
+        format!("say which is, as in --shard '{}=batch'", dotted(&arguments[unknown[0]].name)),
     )
 }

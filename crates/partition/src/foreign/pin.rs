@@ -8,11 +8,12 @@ use shardwright_hlo::{
     Instruction, Location, Module, Op, Parsed, Role, Stated, StatedSharding, ValueId, VerifyErrors, verify,
 };
 use shardwright_mesh::{AbstractMesh, HloSharding, NamedSharding, ShardingError};
+use shardwright_tensor::TensorType;
 use thiserror::Error;
 
-use super::{did_you_mean, nearest};
+use super::error::{did_you_mean, nearest};
 use crate::rules::{Rule, Says, Target, Which, op_names};
-use crate::{ShardError, ShardRules, ShardedHlo, ShardedModule, ShardingPlan};
+use crate::{DimRule, ShardError, ShardRules, ShardedHlo, ShardedModule, ShardingPlan};
 
 /// A program that a plan and rules cannot be written on.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -94,7 +95,7 @@ impl ShardedModule {
             }
         }
         let (kept, mut values) = keep_stated(&module, stated, plan.mesh())?;
-        let mut ops = OpRules::new(rules, plan)?;
+        let mut ops = OpRules::new(rules, plan);
         values.extend(ops.pin_module(&mut module)?);
         ops.check_all_used()?;
         let arguments = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
@@ -126,7 +127,7 @@ impl ShardedHlo {
                 })?;
             }
         }
-        let mut ops = OpRules::new(rules, plan)?;
+        let mut ops = OpRules::new(rules, plan);
         let constraints = ops.constraints(&program)?;
         ops.check_all_used()?;
         let arguments = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
@@ -190,16 +191,16 @@ struct OpRules<'a> {
 }
 
 impl<'a> OpRules<'a> {
-    fn new(rules: &'a ShardRules, plan: &'a ShardingPlan) -> Result<OpRules<'a>, PinError> {
+    fn new(rules: &'a ShardRules, plan: &'a ShardingPlan) -> OpRules<'a> {
         let rules = rules.rules.iter().filter(|rule| rule.pattern.target == Target::Op);
-        Ok(OpRules { plan, rules: rules.map(|rule| (rule, false)).collect(), seen: BTreeSet::new(), ops: 0 })
+        OpRules { plan, rules: rules.map(|rule| (rule, false)).collect(), seen: BTreeSet::new(), ops: 0 }
     }
 
     /// Where the result of an op lies that goes by these names, as the last rule that matches says.
     fn sharding(
         &mut self,
         names: &[String],
-        ty: &shardwright_tensor::TensorType,
+        ty: &TensorType,
         op: impl FnOnce() -> String,
     ) -> Result<Option<NamedSharding>, PinError> {
         self.ops += 1;
@@ -213,7 +214,7 @@ impl<'a> OpRules<'a> {
             }
         }
         let Some(Rule { text, says: Says::Lies(placement), .. }) = found else { return Ok(None) };
-        let sharding = placement.sharding(ty, self.plan.mesh(), Default::default());
+        let sharding = placement.sharding(ty, self.plan.mesh(), DimRule::default());
         let wrong = |source| PinError::Sharding { rule: text.clone(), op: op(), source };
         sharding.map(Some).map_err(wrong)
     }
@@ -301,9 +302,13 @@ fn boundary(operand: ValueId, result: ValueId, location: Location) -> Instructio
 
 fn names_of(instruction: &Instruction, module: &Module) -> Vec<String> {
     let source = instruction.location.source.and_then(|source| module.sources.get(source.0 as usize));
-    let mut names = op_names(instruction.op.name(), source.map(String::as_str));
-    if !names[0].contains('.') {
-        names.push(format!("stablehlo.{}", names[0]));
+    let name = match instruction.op {
+        Op::Boundary(_) => "sharding_constraint",
+        ref op => op.name(),
+    };
+    let mut names = op_names(name, source.map(String::as_str));
+    if !name.contains('.') && !matches!(instruction.op, Op::Boundary(_)) {
+        names.push(format!("stablehlo.{name}"));
     }
     names
 }
@@ -321,4 +326,148 @@ fn describe_value(module: &Module, value: ValueId) -> String {
         }
     }
     format!("value {value}")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::{RuleOptions, choose_mesh};
+
+    const PROGRAM: &str = r#"
+module @step attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @own = <["x"=2, "y"=2]>
+  func.func public @main(%arg0: tensor<5x4xf32> {tf.aliasing_output = 0 : i32} loc("w")) -> (tensor<5x4xf32>, tensor<f32>) {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<5x4xf32> loc("jit(step)/add"("model.py":3:4))
+    %1 = sdy.sharding_constraint %0 <@own, [{?}, {"y", ?}]> : tensor<5x4xf32>
+    %2 = func.call @square(%1) : (tensor<5x4xf32>) -> tensor<5x4xf32>
+    %cst = stablehlo.constant dense<0.0> : tensor<f32>
+    return %2, %cst : tensor<5x4xf32>, tensor<f32>
+  }
+  func.func private @square(%arg0: tensor<5x4xf32>) -> tensor<5x4xf32> {
+    %0 = stablehlo.multiply %arg0, %arg0 : tensor<5x4xf32>
+    return %0 : tensor<5x4xf32>
+  }
+}
+"#;
+
+    /// The lines of the program that are about shardings, or what is wrong.
+    #[track_caller]
+    fn check(program: &str, rules: &[&str], expect: Expect) {
+        let parsed = shardwright_hlo::parse(program).unwrap();
+        let mut parsed_rules = ShardRules::default();
+        rules.iter().for_each(|rule| parsed_rules.push(rule).unwrap());
+        let signature = parsed.signature();
+        let meshes: Vec<AbstractMesh> = parsed.stated.meshes.iter().map(|(_, m)| m.shape().clone()).collect();
+        let mesh = choose_mesh(&signature, &meshes, None).unwrap();
+        let plan = ShardingPlan::by_rules(&signature, &mesh, &parsed_rules, &RuleOptions::default()).unwrap();
+        let text = match ShardedModule::from_parsed(parsed, &plan, &parsed_rules) {
+            Ok(sharded) => {
+                let text = sharded.stablehlo_text();
+                // What is printed can be read, and is a program still.
+                verify(shardwright_hlo::parse(&text).unwrap().module).unwrap();
+                let lines =
+                    text.lines().filter(|line| line.contains("sdy.") || line.contains("num_partitions"));
+                lines.map(|line| line.trim_start().to_owned() + "\n").collect()
+            }
+            Err(error) => format!("error: {error}"),
+        };
+        expect.assert_eq(&text);
+    }
+
+    #[test]
+    fn what_the_program_says_of_its_inside_stays() {
+        check(
+            PROGRAM,
+            &["w=(x)"],
+            expect![[r#"
+            module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+            sdy.mesh @mesh = <["x"=2, "y"=2]>
+            func.func public @main(%arg0: tensor<6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>, tf.aliasing_output = 0 : i32} loc("w")) -> (tensor<6x4xf32> {jax.result_info = "out0", sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, tensor<f32> {jax.result_info = "out1", sdy.sharding = #sdy.sharding<@mesh, []>}) {
+            %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {}]> : tensor<5x4xf32>
+            %3 = sdy.sharding_constraint %2 <@mesh, [{?}, {"y", ?}]> : tensor<5x4xf32>
+            %6 = sdy.sharding_constraint %4 <@mesh, [{"x"}, {}]> : tensor<5x4xf32>
+        "#]],
+        );
+    }
+
+    #[test]
+    fn results_of_ops_are_pinned_wherever_they_are() {
+        check(
+            PROGRAM,
+            &["op:add=(x)", "op:model.py:3=(y, -)", "op:stablehlo.mul*=y"],
+            expect![[r#"
+            module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+            sdy.mesh @mesh = <["x"=2, "y"=2]>
+            func.func public @main(%arg0: tensor<5x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>, tf.aliasing_output = 0 : i32} loc("w")) -> (tensor<5x4xf32> {jax.result_info = "out0", sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<f32> {jax.result_info = "out1", sdy.sharding = #sdy.sharding<@mesh, []>}) {
+            %1 = sdy.sharding_constraint %0 <@mesh, [{"y"}, {}]> : tensor<5x4xf32> loc("jit(step)/add"("model.py":3:4))
+            %2 = sdy.sharding_constraint %1 <@mesh, [{?}, {"y", ?}]> : tensor<5x4xf32>
+            %6 = sdy.sharding_constraint %5 <@mesh, [{}, {"y"}]> : tensor<5x4xf32>
+        "#]],
+        );
+        check(
+            PROGRAM,
+            &["op:addd=(x)"],
+            expect![
+                "error: rule op:addd=(x) matches none of the 4 ops; nearest to it are add, call, constant"
+            ],
+        );
+        check(
+            PROGRAM,
+            &["op:jit(step)/add=(-, -, x)"],
+            expect![
+                "error: rule op:jit(step)/add=(-, -, x): op add, jit(step)/add, model.py:3, stablehlo.add of type f32[5,4]: spec (-, -, x) is for rank 3, but shape [5, 4] has rank 2; a spec has one entry per dim, - where it is not split"
+            ],
+        );
+    }
+
+    #[test]
+    fn devices_in_another_order_are_refused() {
+        let program = PROGRAM.replace(r#""y"=2]>"#, r#""y"=2], device_ids=[0, 2, 1, 3]>"#);
+        check(
+            &program,
+            &[],
+            expect![
+                "error: the program's mesh @own lists its devices in an order of its own; export it over devices that count up"
+            ],
+        );
+    }
+
+    #[test]
+    fn shardings_in_hlos_form_are_found_on_the_mesh() {
+        let pinned = r#"stablehlo.custom_call @Sharding(%0) {mhlo.sharding = "{devices=[1,2,2]<=[4] last_tile_dim_replicate}"} : (tensor<5x4xf32>) -> tensor<5x4xf32>"#;
+        let constraint = r#"sdy.sharding_constraint %0 <@own, [{?}, {"y", ?}]> : tensor<5x4xf32>"#;
+        check(
+            &PROGRAM.replace(constraint, pinned),
+            &[],
+            expect![[r#"
+            module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+            sdy.mesh @mesh = <["x"=2, "y"=2]>
+            func.func public @main(%arg0: tensor<5x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>, tf.aliasing_output = 0 : i32} loc("w")) -> (tensor<5x4xf32> {jax.result_info = "out0", sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<f32> {jax.result_info = "out1", sdy.sharding = #sdy.sharding<@mesh, []>}) {
+            %1 = sdy.sharding_constraint %0 <@mesh, [{}, {"x"}]> : tensor<5x4xf32>
+        "#]],
+        );
+        let of_three = pinned
+            .replace("[1,2,2]<=[4]", "[1,4]<=[4]")
+            .replace(" last_tile_dim_replicate", "")
+            .replace("[1,4]", "[4,1]");
+        check(
+            &PROGRAM.replace(constraint, &of_three),
+            &[],
+            expect![[r#"
+            module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+            sdy.mesh @mesh = <["x"=2, "y"=2]>
+            func.func public @main(%arg0: tensor<5x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>, tf.aliasing_output = 0 : i32} loc("w")) -> (tensor<5x4xf32> {jax.result_info = "out0", sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<f32> {jax.result_info = "out1", sdy.sharding = #sdy.sharding<@mesh, []>}) {
+            %1 = sdy.sharding_constraint %0 <@mesh, [{"x", "y"}, {}]> : tensor<5x4xf32>
+        "#]],
+        );
+        check(
+            &PROGRAM.replace(constraint, &pinned.replace("[1,2,2]<=[4]", "[1,3,1]<=[3]")),
+            &[],
+            expect![
+                "error: op sharding_constraint: the program says that it is sharded {devices=[1,3,1]<=[3] last_tile_dim_replicate}, which is of no use here: the text is about 3 devices, but mesh x=2, y=2 has 4"
+            ],
+        );
+    }
 }

@@ -21,7 +21,7 @@ impl ShardingPlan {
         match decision {
             Decision::Rule(rule) => format!("rule {rule}"),
             Decision::Stated => "stated by the program".to_owned(),
-            Decision::Fsdp => "one dim, by size".to_owned(),
+            Decision::Fsdp => "FSDP rule".to_owned(),
             Decision::Batch => "dim 0 over the data axes".to_owned(),
             Decision::Follows(index) => format!("as {}", self.arguments()[*index].name),
             Decision::Whole => "default".to_owned(),

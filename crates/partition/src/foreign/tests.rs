@@ -103,8 +103,8 @@ fn a_train_step_needs_no_rules() {
         &needed(),
         expect![[r#"
                     name         type         kind        spec       bytes/device  decided by
-            #0      params['b']  f32[16]      parameter?  (fsdp)                8  one dim, by size
-            #1      params['w']  f32[32,128]  parameter?  (-, fsdp)          2048  one dim, by size
+            #0      params['b']  f32[16]      parameter?  (fsdp)                8  FSDP rule
+            #1      params['w']  f32[32,128]  parameter?  (-, fsdp)          2048  FSDP rule
             #2      mu['b']      f32[16]      state?      (fsdp)                8  as params['b']
             #3      mu['w']      f32[32,128]  state?      (-, fsdp)          2048  as params['w']
             #4      count        f32[]        other       ()                    4  default
@@ -131,10 +131,10 @@ fn without_knowing_what_a_loss_needs_moments_are_parameters() {
         &RuleOptions::default(),
         expect![[r#"
                     name         type         kind        spec              bytes/device  decided by
-            #0      params['b']  f32[16]      parameter?  (fsdp)                      16  one dim, by size
-            #1      params['w']  f32[32,128]  parameter?  (-, fsdp)                 4096  one dim, by size
-            #2      mu['b']      f32[16]      parameter?  (fsdp)                      16  one dim, by size
-            #3      mu['w']      f32[32,128]  parameter?  (-, fsdp)                 4096  one dim, by size
+            #0      params['b']  f32[16]      parameter?  (fsdp)                      16  FSDP rule
+            #1      params['w']  f32[32,128]  parameter?  (-, fsdp)                 4096  FSDP rule
+            #2      mu['b']      f32[16]      parameter?  (fsdp)                      16  FSDP rule
+            #3      mu['w']      f32[32,128]  parameter?  (-, fsdp)                 4096  FSDP rule
             #4      count        f32[]        other       ()                           4  default
             #5      x            f32[16,32]   batch?      ((data,fsdp), -)           256  dim 0 over the data axes
             #6      y            s32[16]      batch?      ((data,fsdp))                8  dim 0 over the data axes
@@ -274,7 +274,7 @@ fn a_batch_that_is_unclear_is_none() {
         &RuleOptions::default(),
         expect![[r#"
                     name  type        kind        spec       bytes/device  decided by
-            #0      w     f32[64,64]  parameter?  (fsdp, -)          2048  one dim, by size
+            #0      w     f32[64,64]  parameter?  (fsdp, -)          2048  FSDP rule
             #1      x     f32[16,64]  other       (-, -)             4096  default
             #2      mask  f32[64,64]  other       (-, -)            16384  default
             #3      y     s32[16]     other       (-)                  64  default
@@ -291,7 +291,7 @@ fn a_batch_that_is_unclear_is_none() {
         &RuleOptions::default(),
         expect![[r#"
                     name  type        kind        spec       bytes/device  decided by
-            #0      w     f32[64,64]  parameter?  (fsdp, -)          2048  one dim, by size
+            #0      w     f32[64,64]  parameter?  (fsdp, -)          2048  FSDP rule
             #1      x     f32[16,64]  batch?      (fsdp, -)           512  dim 0 over the data axes
             #2      mask  f32[64,64]  other       (-, -)            16384  default
             #3      y     s32[16]     batch       (fsdp)                8  dim 0 over the data axes
@@ -328,8 +328,8 @@ fn arguments_are_donated_in_order() {
         &RuleOptions::default(),
         expect![[r#"
                     name  type    kind        spec    bytes/device  decided by
-            #0      a     f32[8]  parameter?  (fsdp)             4  one dim, by size
-            #1      b     f32[8]  parameter?  (fsdp)             4  one dim, by size
+            #0      a     f32[8]  parameter?  (fsdp)             4  FSDP rule
+            #1      b     f32[8]  parameter?  (fsdp)             4  FSDP rule
             #2      x     s32[8]  batch?      (fsdp)             4  dim 0 over the data axes
             out:#0  loss  f32[]   output      ()                 4  default
             out:#1  one   f32[8]  in place    (fsdp)             4  as a

@@ -1,5 +1,6 @@
 //! Patterns: which arrays of a program a rule is about.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use shardwright_tensor::{DType, TensorType};
@@ -174,10 +175,11 @@ pub(crate) fn dotted(name: &str) -> String {
     path
 }
 
-/// What an op can be called in a pattern: its name with and without the dialect, and of MLIR's `loc(…)` each name and
-/// each `file:line`, with and without the folders.
-pub(crate) fn op_names<'a>(op: &'a str, source: Option<&'a str>) -> Vec<String> {
+/// What an op can be called in a pattern: its name with and without the dialect, and of MLIR's `loc(…)` each name, and
+/// the innermost `file:line`, with and without the folders.
+pub(crate) fn op_names(op: &str, source: Option<&str>) -> Vec<String> {
     let mut names = vec![op.to_owned(), op.rsplit('.').next().unwrap_or(op).to_owned()];
+    let mut has_line = false;
     let mut rest = source.unwrap_or_default();
     while let Some((_, after)) = rest.split_once('"') {
         let Some((quoted, after)) = after.split_once('"') else { break };
@@ -186,13 +188,18 @@ pub(crate) fn op_names<'a>(op: &'a str, source: Option<&'a str>) -> Vec<String> 
             .map(|n| n.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
         match line.filter(|line| !line.is_empty()) {
             None => names.push(quoted.to_owned()),
+            // The places that called it say nothing of the op.
+            Some(_) if has_line => {}
             Some(line) => {
+                has_line = true;
                 let file = quoted.rsplit(['/', '\\']).next().unwrap_or(quoted);
                 names.extend([format!("{quoted}:{line}"), format!("{file}:{line}")]);
             }
         }
         rest = after;
     }
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
     names
 }
 
@@ -248,7 +255,7 @@ mod tests {
 
     #[test]
     fn ops_go_by_name_and_source() {
-        let source = r#"("jit(step)/dot_general"("/home/me/model.py":26:24 to :35))"#;
+        let source = r#"("jit(step)/dot_general"(callsite("/home/me/model.py":26:24 to :35 at "/home/me/main.py":3:1)))"#;
         let names = op_names("stablehlo.dot_general", Some(source));
         assert_eq!(
             names,
@@ -260,6 +267,6 @@ mod tests {
                 "model.py:26"
             ]
         );
-        assert_eq!(op_names("add", Some("(\"unclosed")), ["add", "add"]);
+        assert_eq!(op_names("add", Some("(\"unclosed")), ["add"]);
     }
 }

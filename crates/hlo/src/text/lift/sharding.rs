@@ -93,7 +93,10 @@ impl Lifter<'_> {
             text.parse().map_err(|error: shardwright_mesh::TextError| self.error(at, error.into()))?;
         let name = sharding.mesh_name();
         match self.parsed.stated.mesh(name) {
-            Some(mesh) => Ok(StatedSharding::Sdy { mesh: mesh.shape().clone(), sharding }),
+            Some(mesh) => {
+                sharding.check_axes(mesh.shape()).map_err(|error| self.error(at, error.into()))?;
+                Ok(StatedSharding::Sdy { mesh: mesh.shape().clone(), sharding })
+            }
             None => {
                 let meshes = self.parsed.stated.meshes.iter().map(|(name, _)| name.clone()).collect();
                 Err(self.error(at, ProgramProblem::UnknownMesh { name: name.to_owned(), meshes }))

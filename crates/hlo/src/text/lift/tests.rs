@@ -13,12 +13,10 @@ fn check_errors(texts: &[String], expect: Expect) {
     expect.assert_eq(&texts.iter().map(show).collect::<String>());
 }
 
-/// What is printed again of the lines of a program between its first and last two.
+/// What is printed of a program that was read.
 #[track_caller]
-fn check_lines(text: &str, expect: Expect) {
-    let text = parse(text).unwrap_or_else(|error| panic!("{error}")).to_string();
-    let lines: Vec<&str> = text.lines().collect();
-    expect.assert_eq(&lines[1..lines.len() - 1].join("\n"));
+fn check(text: &str, expect: Expect) {
+    expect.assert_eq(&parse(text).unwrap_or_else(|error| panic!("{error}")).to_string());
 }
 
 /// Names, donors and places of what a program takes and gives.
@@ -148,9 +146,10 @@ fn shardings_lie_beside_the_program() {
             return %0 : tensor<8x4xf32>
           }
         }"#;
-    check_lines(
+    check(
         text,
         expect![[r#"
+            module @m attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32, a.b} {
               sdy.mesh @"my mesh" = <["x"=2, "y"=4], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>
               sdy.mesh @one = <[]>
               func.func public @main(%arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@"my mesh", [{"x", ?}p1, {"y":(2)2}]>} loc("arg0")) -> (tensor<8x4xf32> {jax.result_info = "out0", sdy.sharding = #sdy.sharding<@one, [{}, {}]>}) {
@@ -163,7 +162,9 @@ fn shardings_lie_beside_the_program() {
                 %3 = stablehlo.custom_call @Sharding(%arg0) {backend_config = "", mhlo.sharding = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"} : (tensor<8x4xf32>) -> tensor<8x4xf32>
                 %4 = stablehlo.custom_call @Sharding(%3) {backend_config = "", mhlo.sharding = "{devices=[8,1]<=[8]}"} : (tensor<8x4xf32>) -> tensor<8x4xf32>
                 return %4 : tensor<8x4xf32>
-              }"#]],
+              }
+            }
+        "#]],
     );
     check_signature(
         text,
@@ -176,7 +177,7 @@ fn shardings_lie_beside_the_program() {
 
 #[test]
 fn ops_are_typed_where_they_say_no_more_than_that() {
-    check_lines(
+    check(
         &main(
             r#"(%a: tensor<4xf32>, %b: tensor<4xi32>) -> tensor<4xi1> {
                  %0 = stablehlo.compare LT, %a, %a, FLOAT : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
@@ -195,6 +196,7 @@ fn ops_are_typed_where_they_say_no_more_than_that() {
                }"#,
         ),
         expect![[r#"
+            module @main attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
               func.func public @main(%arg0: tensor<4xf32> loc("arg0"), %arg1: tensor<4xi32> loc("arg1")) -> (tensor<4xi1> {jax.result_info = "out0"}) {
                 %0 = stablehlo.compare LT, %arg0, %arg0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
                 %1 = "stablehlo.compare"(%arg0, %arg0) <{compare_type = #stablehlo<comparison_type TOTALORDER>, comparison_direction = #stablehlo<comparison_direction LT>}> : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xi1>)
@@ -214,7 +216,9 @@ fn ops_are_typed_where_they_say_no_more_than_that() {
                 %14 = stablehlo.reduce(%arg1 init: %13) applies stablehlo.add across dimensions = [0] : (tensor<4xi32>, tensor<i32>) -> tensor<i32>
                 %15 = "my.op"(%arg0) {k = 1 : i32} : (tensor<4xf32>) -> (tensor<4xf32>)
                 return %0 : tensor<4xi1>
-              }"#]],
+              }
+            }
+        "#]],
     );
 }
 
