@@ -436,7 +436,7 @@ fn bytecode_runs_on_one_device_and_a_newer_artifact_is_refused() {
         &folder,
         "newer.bc --mesh x=4",
         expect![[r#"
-        error: newer.bc: the program is MLIR bytecode, into which no shardings are written
+        error: newer.bc: the program is MLIR bytecode of StableHLO 99.0.0, into which no shardings are written
         hint: export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto
         exit code 2
     "#]],
