@@ -82,7 +82,7 @@ pub(super) fn run(
         (Some(_), Some(_)) => Err(Failure::input("explain takes a program, or `train` and its settings")),
         (Some(StepCommand::Train(settings)), None) => explain_step(global, arguments, settings, compiler),
         (None, Some(program)) => explain_program(global, arguments, program, compiler),
-        (None, None) => Err(Failure::input("IN is missing")),
+        (None, None) => Err(Failure::input("<IN> is missing")),
     }
 }
 

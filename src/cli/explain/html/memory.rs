@@ -7,6 +7,7 @@ use shardwright_partition::explain::{Explanation, MemoryClass, MemoryReport};
 
 use super::markup::Column::{Number, Text};
 use super::markup::{Cell, Table, escape};
+use super::words::total;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 280.0;
@@ -33,7 +34,7 @@ fn used(report: &MemoryReport) -> Vec<usize> {
 }
 
 fn chart(report: &MemoryReport, steps: u64) -> String {
-    let most = report.series.iter().map(|point| point.bytes.iter().sum::<u64>()).max().unwrap_or(0).max(1);
+    let most = report.series.iter().map(|point| total(point.bytes)).max().unwrap_or(0).max(1);
     let last = steps.saturating_sub(1).max(1) as f64;
     let x = |position: u64| LEFT + WIDTH * (position as f64 / last).min(1.0);
     let y = |bytes: u64| TOP + HEIGHT * (1.0 - bytes as f64 / most as f64);
@@ -93,7 +94,7 @@ fn area(
     for (point, below) in report.series.iter().zip(below) {
         let here = x(point.position);
         lower.push(format!("{here:.1} {:.1}", y(*below)));
-        *below += point.bytes[class];
+        *below = below.saturating_add(point.bytes[class]);
         let _ = write!(upper, "{here:.1} {:.1}L", y(*below));
     }
     lower.reverse();

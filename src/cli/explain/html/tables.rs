@@ -132,7 +132,7 @@ pub(super) fn collectives(explanation: &Explanation) -> String {
     for (_, group) in folded(&explanation.collectives) {
         let first = group[0];
         let piece = first.pieces.first();
-        let runs: u64 = group.iter().map(|c| c.runs.count).sum();
+        let runs = words::total(group.iter().map(|c| c.runs.count));
         let unknown = if group.iter().any(|c| c.runs.is_unknown) { " or more" } else { "" };
         table.row([
             Cell::Text(first.kind.to_string()),
@@ -142,7 +142,7 @@ pub(super) fn collectives(explanation: &Explanation) -> String {
             Cell::Text(piece.and_then(|piece| piece.pass).map(|pass| pass.to_string()).unwrap_or_default()),
             Cell::Number { value: runs as f64, text: format!("{runs}{unknown}") },
             bytes(first.array_bytes),
-            bytes(group.iter().copied().map(words::sent).sum()),
+            bytes(words::total(group.iter().copied().map(words::sent))),
             Cell::Text(if first.is_async { "yes" } else { "no" }.to_owned()),
         ]);
     }

@@ -202,3 +202,17 @@ fn a_program_without_collectives_has_a_page() {
     assert!(page.contains("no data moves between devices"));
     assert!(!page.contains("NaN"), "{page}");
 }
+
+#[test]
+fn numbers_beyond_all_memory_do_no_harm() {
+    let mut explanation = decoder("huge", 1);
+    for collective in &mut explanation.collectives {
+        (collective.sent_bytes, collective.runs.count) = (u64::MAX, u64::MAX);
+    }
+    for point in &mut explanation.memory.series {
+        point.bytes = [u64::MAX; MemoryClass::ALL.len()];
+    }
+    explanation.memory.peak_position = u64::MAX;
+    let page = page_of(&explanation);
+    assert!(!page.contains("NaN") && !page.contains("inf"));
+}

@@ -9,7 +9,7 @@ use shardwright_partition::Bytes;
 use shardwright_partition::explain::{ExplainedCollective, Explanation};
 
 use super::markup::escape;
-use super::words::{axes, cause, kind_class, runs, sent};
+use super::words::{axes, cause, kind_class, runs, sent, total};
 
 const WIDTH: f64 = 1000.0;
 const LABELS: f64 = 110.0;
@@ -47,11 +47,11 @@ pub(super) fn timeline(explanation: &Explanation) -> String {
         );
         spans.iter().for_each(|span| drawing += &span.svg(y));
     }
-    let total: u64 = explanation.collectives.iter().map(sent).sum();
+    let all = total(explanation.collectives.iter().map(sent));
     let label = format!(
         "{} collectives of the program in its order, by the mesh axes that they run over; each device sends {} in one run",
         explanation.collectives.len(),
-        Bytes(total)
+        Bytes(all)
     );
     format!(
         "<figure>{}<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"timeline\">\
@@ -61,7 +61,7 @@ pub(super) fn timeline(explanation: &Explanation) -> String {
          </figure>\n",
         legend(explanation),
         LABELS + WIDTH + 2.0,
-        Bytes(total),
+        Bytes(all),
         label = escape(label),
     )
 }
@@ -69,10 +69,10 @@ pub(super) fn timeline(explanation: &Explanation) -> String {
 /// The boxes of each lane. Collectives lie end to end, whatever their lanes.
 fn lanes(explanation: &Explanation) -> BTreeMap<String, Vec<Span<'_>>> {
     let collectives = &explanation.collectives;
-    let total: u64 = collectives.iter().map(sent).sum();
-    let width = |c: &ExplainedCollective| match total {
+    let all = total(collectives.iter().map(sent));
+    let width = |c: &ExplainedCollective| match all {
         0 => WIDTH / collectives.len() as f64,
-        _ => WIDTH * sent(c) as f64 / total as f64,
+        _ => WIDTH * sent(c) as f64 / all as f64,
     };
     let mut lanes: BTreeMap<String, Vec<Span<'_>>> = BTreeMap::new();
     let mut start = LABELS;
@@ -103,7 +103,7 @@ impl Span<'_> {
     }
 
     fn title(&self) -> String {
-        let sent = Bytes(self.collectives.iter().copied().map(sent).sum());
+        let sent = Bytes(total(self.collectives.iter().copied().map(sent)));
         match &self.collectives[..] {
             [one] => {
                 let whole = Bytes(one.array_bytes);

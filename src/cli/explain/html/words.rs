@@ -59,3 +59,8 @@ pub(super) fn runs(runs: Runs) -> String {
     let unknown = if runs.is_unknown { " × unknown" } else { "" };
     format!("{most}{}{unknown} ×", runs.count)
 }
+
+/// A sum that stays at the most where a hostile program makes it larger than that.
+pub(super) fn total(bytes: impl IntoIterator<Item = u64>) -> u64 {
+    bytes.into_iter().fold(0, u64::saturating_add)
+}
