@@ -103,7 +103,7 @@ fn check_tensor(mesh: &str, remat: bool, strategy: Strategy) {
     // What was looked up in the columns of the token table is put together; nothing else is gathered but weights.
     step.check_same("gathers over tensor", step.bytes(AllGather, "tensor"), vec![activation]);
     let is_kv = |name: &str| name.contains("k_proj") || name.contains("v_proj");
-    let kv_is_whole = step.model.num_key_value_heads() % tensor != 0;
+    let kv_is_whole = !step.model.num_key_value_heads().is_multiple_of(tensor);
     let of = |p: &ParameterInfo| {
         let whole = p.shape.len() == 1 || kv_is_whole && is_kv(&p.name);
         p.element_count() * F32 / if whole { 1 } else { tensor }

@@ -1,5 +1,5 @@
 //! How a decoder is split over a tensor axis, Megatron's way: attention by heads, the MLP by its inner width, the
-//! token tables by rows.
+//! input table by features and the output table by tokens.
 
 use thiserror::Error;
 

@@ -253,7 +253,11 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
             },
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
             Role::TableGradient => match tables.get(&value).map(|&table| (table, &plan.arguments()[table])) {
-                Some((table, a)) if !a.sharding.spec().dims()[0].axes.is_empty() => plan.gathered(table),
+                Some((table, a))
+                    if a.sharding.spec().dims().first().is_some_and(|rows| !rows.axes.is_empty()) =>
+                {
+                    plan.gathered(table)
+                }
                 _ => continue,
             },
             Role::Stored | Role::Constraint => continue,
