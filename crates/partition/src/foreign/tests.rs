@@ -476,10 +476,16 @@ fn states_of_what_is_no_parameter_are_whole() {
     let mut step = signature(&["a f32[8]", "b f32[8]"], &[]);
     step.arguments[0].kind = ArgumentKind::State { parameter: 1 };
     step.arguments[1].kind = ArgumentKind::State { parameter: 7 };
-    check(&step, "fsdp=8", &[], &RuleOptions::default(), expect![[r#"
+    check(
+        &step,
+        "fsdp=8",
+        &[],
+        &RuleOptions::default(),
+        expect![[r#"
             name  type    kind   spec  bytes/device  decided by
         #0  a     f32[8]  state  (-)             32  default
         #1  b     f32[8]  state  (-)             32  default
         mesh fsdp=8: arguments 64 bytes, 64 on each device
-        warning: no argument is split over axis fsdp: 8 groups of devices compute the same; split a batch or parameters over fsdp, or leave it out of the mesh [unused-axis]"#]]);
+        warning: no argument is split over axis fsdp: 8 groups of devices compute the same; split a batch or parameters over fsdp, or leave it out of the mesh [unused-axis]"#]],
+    );
 }
