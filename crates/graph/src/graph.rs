@@ -38,7 +38,7 @@ pub enum GraphError {
         /// Path of the unit that the op stands in; empty outside all.
         unit: String,
         /// Which op and why.
-        source: InferError,
+        source: Box<InferError>,
     },
     /// A shape that cannot be addressed.
     #[error(transparent)]
@@ -152,7 +152,7 @@ impl Graph {
         let mut module = self.module.borrow_mut();
         module.push_at(op, operands, location).map_err(|source| {
             let unit = location.unit.map(|id| module.unit(id).path.clone()).unwrap_or_default();
-            GraphError::Infer { unit, source }
+            GraphError::Infer { unit, source: Box::new(source) }
         })
     }
 
