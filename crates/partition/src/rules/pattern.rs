@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn ops_go_by_name_and_source() {
-        let source = r#"("jit(step)/dot_general"(callsite("/home/me/model.py":26:24 to :35 at "/home/me/main.py":3:1)))"#;
+        let source = r#"("jit(step)/dot_general"(callsite("/src/me/model.py":26:24 to :35 at "/src/me/main.py":3:1)))"#;
         let names = op_names("stablehlo.dot_general", Some(source));
         assert_eq!(
             names,
@@ -263,7 +263,7 @@ mod tests {
                 "stablehlo.dot_general",
                 "dot_general",
                 "jit(step)/dot_general",
-                "/home/me/model.py:26",
+                "/src/me/model.py:26",
                 "model.py:26"
             ]
         );
