@@ -86,7 +86,7 @@ fn what_cannot_be_explained_is_refused_before_a_plugin_is_looked_for() {
         "error: the program is MLIR bytecode, of which nothing is known that could be explained\n\
          hint: export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto\n",
     );
-    check("--json", "error: IN is missing\nhint: --help tells what it is\n");
+    check("--json", "error: <IN> is missing\nhint: --help tells what it is\n");
     check(
         "train --block_size 0",
         "error: --block_size: expected a whole number of at least 2, found \"0\"\n",
