@@ -24,8 +24,8 @@ pub struct Subject {
 /// What was planned for the parameters of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fsdp {
-    /// The axis that parameters are split over.
-    pub axis: AxisName,
+    /// The axes that parameters are split over, major to minor: one, or those of a torus that make it up.
+    pub axes: Vec<AxisName>,
     /// What is split.
     pub strategy: Strategy,
 }
@@ -68,7 +68,7 @@ pub struct SubjectUnit {
 impl Subject {
     /// A program that a plan was made for, with the units that are wrapped.
     pub fn of_module(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> Subject {
-        let mut subject = Subject::of_plan(plan, &module.signature().outputs);
+        let mut subject = Subject::of_plan(plan);
         let gathers_again = |path: &str| {
             module.instructions.iter().any(|instruction| {
                 let unit = instruction.location.unit.map(|id| module.unit(id).path.as_str());
@@ -89,25 +89,32 @@ impl Subject {
     }
 
     /// A program from elsewhere that a plan was made for; its units are not known.
-    pub fn of_plan(plan: &ShardingPlan, outputs: &[OutputInfo]) -> Subject {
+    pub fn of_plan(plan: &ShardingPlan) -> Subject {
         let argument = |a: &crate::PlannedArgument| SubjectArgument {
             name: a.name.clone(),
             ty: a.ty.clone(),
             kind: a.kind,
             sharding: a.sharding.clone(),
         };
+        let output = |o: &crate::PlannedOutput| SubjectOutput {
+            name: o.name.clone(),
+            ty: o.ty.clone(),
+            updates: o.donor,
+        };
         Subject {
             mesh: plan.mesh().clone(),
             arguments: plan.arguments().iter().map(argument).collect(),
-            outputs: outputs.iter().map(SubjectOutput::new).collect(),
+            outputs: plan.outputs().iter().map(output).collect(),
             units: Vec::new(),
-            fsdp: plan.axis().map(|axis| Fsdp { axis: axis.clone(), strategy: plan.strategy() }),
+            fsdp: plan.axis().map(|_| Fsdp { axes: plan.sub_axes().to_vec(), strategy: plan.strategy() }),
         }
     }
 
     /// A program that came with its shardings, one for each argument, and without a plan.
     pub fn of_signature(signature: &Signature, mesh: &AbstractMesh, shardings: &[NamedSharding]) -> Subject {
         let arguments = signature.arguments.iter().zip(shardings);
+        let output =
+            |o: &OutputInfo| SubjectOutput { name: o.name.clone(), ty: o.ty.clone(), updates: o.donor };
         let argument = |(argument, sharding): (&ArgumentInfo, &NamedSharding)| SubjectArgument {
             name: argument.name.clone(),
             ty: argument.ty.clone(),
@@ -117,7 +124,7 @@ impl Subject {
         Subject {
             mesh: mesh.clone(),
             arguments: arguments.map(argument).collect(),
-            outputs: signature.outputs.iter().map(SubjectOutput::new).collect(),
+            outputs: signature.outputs.iter().map(output).collect(),
             units: Vec::new(),
             fsdp: None,
         }
@@ -135,9 +142,18 @@ impl Subject {
 
     /// In how many parts an argument stays while it is used: those over the axes that are not FSDP's.
     fn parts_in_use(&self, argument: &SubjectArgument) -> usize {
-        let fsdp = self.fsdp.as_ref().map(|fsdp| &fsdp.axis);
-        let others = argument.sharding.spec().axes().filter(|axis| Some(*axis) != fsdp);
-        others.filter_map(|axis| self.mesh.axis_size(axis.as_str())).product::<usize>().max(1)
+        let others = argument.sharding.spec().axes().filter(|axis| !self.fsdp_axes().contains(axis));
+        others.map(|axis| self.size(axis)).product::<usize>().max(1)
+    }
+
+    /// The axes that parameters are split over, if that was planned.
+    pub(super) fn fsdp_axes(&self) -> &[AxisName] {
+        self.fsdp.as_ref().map_or(&[], |fsdp| &fsdp.axes)
+    }
+
+    /// How many devices an axis has.
+    pub(super) fn size(&self, axis: &AxisName) -> usize {
+        self.mesh.axis_size(axis).unwrap_or(1)
     }
 
     /// How many elements an argument has on a device that uses it.
@@ -152,15 +168,16 @@ impl Subject {
 
     /// Whether FSDP splits an argument, so that it has to be gathered.
     pub(super) fn is_split(&self, argument: &SubjectArgument) -> bool {
-        let Some(fsdp) = &self.fsdp else { return false };
-        self.mesh.axis_size(fsdp.axis.as_str()).is_some_and(|size| size > 1)
-            && argument.sharding.spec().axes().any(|axis| *axis == fsdp.axis)
+        self.split_axes(argument).next().is_some()
     }
-}
 
-impl SubjectOutput {
-    fn new(output: &OutputInfo) -> SubjectOutput {
-        SubjectOutput { name: output.name.clone(), ty: output.ty.clone(), updates: output.donor }
+    /// The axes of several devices over which FSDP splits an argument, major to minor.
+    pub(super) fn split_axes<'a>(
+        &'a self,
+        argument: &'a SubjectArgument,
+    ) -> impl Iterator<Item = &'a AxisName> {
+        let axes = argument.sharding.spec().axes();
+        axes.filter(|axis| self.fsdp_axes().contains(axis) && self.size(axis) > 1)
     }
 }
 

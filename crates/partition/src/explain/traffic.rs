@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use shardwright_hlo::ArgumentKind;
 use shardwright_hlo::compiled::CollectiveKind;
+use shardwright_mesh::AxisName;
 
 use super::{Cause, ExplainedCollective, Pass, Piece, Purpose, Subject, SubjectArgument, Traffic, Volume};
 use crate::data_axes;
@@ -100,36 +101,34 @@ pub(super) fn traffic(plan: Plan<'_>, collectives: &[ExplainedCollective]) -> Ve
 /// What the strategy needs: each split parameter gathered, each gradient scattered over the axis that splits it and
 /// summed over the others that split the batch.
 fn predicted(plan: Plan<'_>) -> Vec<(Key, Volume)> {
+    use CollectiveKind::{AllGather, AllReduce, ReduceScatter};
     let subject = plan.subject;
     let mut predicted = Vec::new();
-    let Some(fsdp) = &subject.fsdp else { return predicted };
-    let size = |axis: &str| subject.mesh.axis_size(axis).unwrap_or(1);
-    let over = |axes: Vec<String>| Some(axes).filter(|axes| !axes.is_empty());
+    if subject.fsdp.is_none() {
+        return predicted;
+    }
     for (index, parameter) in subject.parameters() {
-        let bytes = subject.bytes_in_use(parameter);
-        let is_split = subject.is_split(parameter);
-        let gathered = Some(vec![fsdp.axis.to_string()]);
-        if is_split {
-            let times = plan.gathers(parameter);
-            let volume = Volume::of(CollectiveKind::AllGather, bytes, size(fsdp.axis.as_str()), times);
-            predicted.push(((Purpose::Weight, gathered.clone()), volume));
+        let is_trained = is_trained(subject, index);
+        // Over one axis after the other: the minor ones gather first, and scatter last, what the major ones split.
+        let mut bytes = subject.bytes_in_use(parameter);
+        for axis in subject.split_axes(parameter) {
+            let (axes, devices) = (Some(vec![axis.to_string()]), subject.size(axis));
+            let gathers = Volume::of(AllGather, bytes, devices, plan.gathers(parameter));
+            predicted.push(((Purpose::Weight, axes.clone()), gathers));
+            if is_trained {
+                let scatter = Volume::of(ReduceScatter, bytes, devices, 1);
+                predicted.push(((Purpose::Gradient, axes), scatter));
+            }
+            bytes = bytes.div_ceil(devices.max(1) as u64);
         }
-        if !is_trained(subject, index) {
-            continue;
-        }
-        let is_summed = |axis: &str| size(axis) > 1 && !(is_split && axis == fsdp.axis.as_str());
-        let summed: Vec<String> =
-            data_axes(&subject.mesh).map(ToString::to_string).filter(|axis| is_summed(axis)).collect();
-        let mut left = bytes;
-        if is_split {
-            let volume = Volume::of(CollectiveKind::ReduceScatter, bytes, size(fsdp.axis.as_str()), 1);
-            predicted.push(((Purpose::Gradient, gathered), volume));
-            left = bytes.div_ceil(size(fsdp.axis.as_str()).max(1) as u64);
-        }
-        let replicas = summed.iter().map(|axis| size(axis)).product();
-        if let Some(axes) = over(summed) {
-            let volume = Volume::of(CollectiveKind::AllReduce, left, replicas, 1);
-            predicted.push(((Purpose::Gradient, Some(axes)), volume));
+        let is_summed = |axis: &&AxisName| {
+            subject.size(axis) > 1 && subject.split_axes(parameter).all(|split| split != *axis)
+        };
+        let summed: Vec<&AxisName> = data_axes(&subject.mesh).filter(is_summed).collect();
+        if is_trained && !summed.is_empty() {
+            let replicas = summed.iter().map(|axis| subject.size(axis)).product();
+            let axes = summed.iter().map(ToString::to_string).collect();
+            predicted.push(((Purpose::Gradient, Some(axes)), Volume::of(AllReduce, bytes, replicas, 1)));
         }
     }
     predicted
@@ -166,7 +165,7 @@ fn differences(
 
 /// What of a piece was not planned, if anything; equal for pieces of layers that are alike.
 fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece) -> Option<String> {
-    let fsdp = subject.fsdp.as_ref()?;
+    subject.fsdp.as_ref()?;
     let kind = collective.kind;
     let argument = |name: &str| subject.arguments.iter().find(|argument| argument.name == name);
     let planned = match (piece.purpose, &piece.cause) {
@@ -174,8 +173,9 @@ fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece
         (Purpose::Weight, _) => Some(CollectiveKind::AllGather),
         (Purpose::Gradient, Cause::GradientOf(name)) => {
             // Over the other axes, the parts are summed.
-            let is_over_split = collective.axes.iter().flatten().any(|axis| axis == fsdp.axis.as_str());
-            let is_scattered = is_over_split && argument(name).is_some_and(|a| subject.is_split(a));
+            let is_over =
+                |split: &AxisName| collective.axes.iter().flatten().any(|axis| axis == split.as_str());
+            let is_scattered = argument(name).is_some_and(|a| subject.split_axes(a).any(is_over));
             Some(if is_scattered { CollectiveKind::ReduceScatter } else { CollectiveKind::AllReduce })
         }
         _ => None,

@@ -5,13 +5,15 @@ use super::{ExplainedCollective, Grade, ParameterReport, Piece, Purpose, Reduced
 use crate::report::Bytes;
 use crate::{Strategy, data_axes};
 
-const TO_GATHER: &str = "write the gathers and scatters by hand with --lowering explicit, or make the batch of each \
-     device larger";
-const TO_PIN: &str = "pin the activations that travel to the axes of the batch, or write the exchanges by hand with --lowering explicit";
-const TO_SCATTER: &str =
-    "--lowering explicit writes the reduce-scatters by hand; whether they stay is up to the compiler";
-const TO_END_LOOPS: &str = "keep the compiler from making loops with --xla_flags \
-     --xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000, or write the exchanges by hand with --lowering explicit";
+const TO_GATHER: &str = "write the gathers and scatters by hand (for train steps, lowering explicit), pin weights whole \
+     where they are used, or make the batch of each device larger";
+const TO_PIN: &str = "pin the activations that travel to the axes of the batch, or write the exchanges by hand (for train \
+     steps, lowering explicit)";
+const TO_SCATTER: &str = "for train steps, lowering explicit writes the reduce-scatters by hand; whether they stay is up \
+     to the compiler";
+const TO_END_LOOPS: &str = "keep the compiler from making loops with its flag \
+     xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000, or write the exchanges by hand (for train steps, lowering \
+     explicit)";
 const TO_SPLIT: &str = "split parameters over an axis of the mesh, with a strategy or a rule that does";
 
 /// A program is no FSDP if one in so many bytes of split parameters is never gathered.
