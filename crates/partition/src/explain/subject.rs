@@ -166,6 +166,15 @@ impl Subject {
         argument.ty.byte_count().div_ceil(self.parts_in_use(argument)) as u64
     }
 
+    /// Whether all arguments are split over axes of the batch only. Others, such as one that layers are split over, the
+    /// [explicit lowering](crate::Lowering::Explicit) cannot gather over.
+    pub(super) fn is_split_as_batches(&self) -> bool {
+        let batches = || self.arguments.iter().filter(|a| a.kind == ArgumentKind::Batch);
+        let is_of_batch = |axis: &AxisName| batches().any(|a| a.sharding.spec().axes().any(|used| used == axis));
+        let mut axes = self.arguments.iter().flat_map(|a| a.sharding.spec().axes());
+        axes.all(|axis| self.size(axis) == 1 || is_of_batch(axis))
+    }
+
     /// Whether FSDP splits an argument, so that it has to be gathered.
     pub(super) fn is_split(&self, argument: &SubjectArgument) -> bool {
         self.split_axes(argument).next().is_some()

@@ -112,7 +112,7 @@ fn what_a_loop_gathers_is_counted_each_time() {
         expect![[r#"
             jit_step on fsdp=8 (8 devices)
             FSDP: 2 of 2 split parameters are gathered, at a price: 2 gradients are summed whole by all-reduces and then cut, which sends twice what reduce-scatters would
-            next: for train steps, lowering explicit writes the reduce-scatters by hand; whether they stay is up to the compiler
+            next: write the gathers and scatters by hand (for train steps, lowering explicit)
 
             Traffic in one run, per device
               for             over   planned       bytes        sent   actual       bytes        sent
@@ -153,7 +153,7 @@ fn loops_without_stated_counts_and_collectives_in_fusions_are_understood() {
         expect![[r#"
             jit_step on fsdp=16 (16 devices)
             FSDP: 2 of 2 split parameters are gathered, at a price: 2 gradients are summed whole by all-reduces and then cut, which sends twice what reduce-scatters would
-            next: for train steps, lowering explicit writes the reduce-scatters by hand; whether they stay is up to the compiler
+            next: write the gathers and scatters by hand (for train steps, lowering explicit)
 
             Traffic in one run, per device
               for             over   planned       bytes        sent   actual       bytes        sent
@@ -197,7 +197,7 @@ fn loops_that_send_to_neighbours_are_told_as_such() {
         expect![[r#"
             jit_step on fsdp=16 (16 devices)
             FSDP: 2 of 2 split parameters are gathered, at a price: 2 gradients are summed in loops that send to neighbours
-            next: keep the compiler from making loops with its flag xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000, or write the exchanges by hand (for train steps, lowering explicit)
+            next: write the gathers and scatters by hand (for train steps, lowering explicit), or keep the compiler from making loops, with its flag xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000
 
             Traffic in one run, per device
               for             over   planned     bytes      sent   actual     bytes      sent
@@ -238,7 +238,7 @@ fn activations_in_place_of_weights_are_no_fsdp() {
         expect![[r#"
             jit_step on fsdp=8 (8 devices)
             not FSDP: 2 of 2 split parameters are never gathered, and 8.0 KiB of activations travel
-            next: write the gathers and scatters by hand (for train steps, lowering explicit), pin weights whole where they are used, or make the batch of each device larger
+            next: write the gathers and scatters by hand (for train steps, lowering explicit), or pin weights whole where they are used, or make the batch of each device larger
 
             Traffic in one run, per device
               for           over   planned     bytes      sent   actual     bytes       sent
