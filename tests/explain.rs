@@ -6,7 +6,7 @@ use shardwright_mesh::{AbstractMesh, Mesh, PhysicalDevice, PhysicalTopology, Pla
 use shardwright_partition::explain::{
     Cause, Comparison, Explanation, Grade, MemoryClass, Purpose, Reduced, Subject, Traffic,
 };
-use shardwright_partition::{PlanOptions, Strategy};
+use shardwright_partition::{Lowering, PlanOptions, Strategy};
 use shardwright_train::{StepConfig, TrainStep};
 use support::{oracle_model, oracle_step, runtime};
 
@@ -74,7 +74,11 @@ fn over_the_axes_of_a_torus_all_is_as_planned() {
     let topology = PhysicalTopology::new((0..8).map(device), [false; 3]).unwrap();
     let placement = Placement::new(&AbstractMesh::parse("fsdp=8").unwrap(), &topology).unwrap();
     let model = oracle_model("base");
-    let config = oracle_step(&model, PlanOptions::default());
+    let config = StepConfig {
+        lowering: Lowering::Explicit,
+        remat: false,
+        ..oracle_step(&model, PlanOptions::default())
+    };
     let module = config.module(&model).unwrap();
     let plan = config.sharding_plan(&model, &module, placement.mesh().shape()).unwrap();
     let plan = plan.placed(&placement).unwrap();

@@ -267,7 +267,7 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
 }
 
 /// For each value that is a parameter, perhaps in another dtype or behind a barrier: the index of its argument.
-fn parameters_of(module: &Module) -> BTreeMap<ValueId, usize> {
+pub(crate) fn parameters_of(module: &Module) -> BTreeMap<ValueId, usize> {
     let arguments = module.arguments.iter().enumerate();
     let parameters = arguments.filter(|(_, a)| a.kind == ArgumentKind::Parameter);
     let mut known: BTreeMap<ValueId, usize> = parameters.map(|(index, a)| (a.value, index)).collect();

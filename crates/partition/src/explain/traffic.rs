@@ -42,7 +42,7 @@ pub(super) fn volume(collective: &ExplainedCollective, piece: &Piece) -> Volume 
 #[derive(Clone, Copy)]
 pub(super) struct Plan<'a> {
     pub(super) subject: &'a Subject,
-    /// Whether a program whose units are not known gathers weights again for the backward pass.
+    /// Whether a program of which that was not known before gathers weights again for the backward pass.
     gathers_again: bool,
 }
 
@@ -52,15 +52,14 @@ impl<'a> Plan<'a> {
             piece.purpose == Purpose::Weight && matches!(piece.pass, Some(Pass::Recompute | Pass::Backward))
         };
         let any = || collectives.iter().flat_map(|collective| &collective.pieces).any(is_again);
-        Plan { subject, gathers_again: subject.units.is_empty() && any() }
+        Plan { subject, gathers_again: any() }
     }
 
     /// How often the strategy gathers a parameter in one run.
     pub(super) fn gathers(&self, argument: &SubjectArgument) -> u64 {
         match &self.subject.fsdp {
             Some(fsdp) if self.subject.is_split(argument) => {
-                let unit = self.subject.unit_of(&argument.name);
-                let gathers_again = unit.map_or(self.gathers_again, |unit| unit.gathers_again);
+                let gathers_again = argument.gathers_again.unwrap_or(self.gathers_again);
                 if gathers_again && fsdp.strategy.reshards_after_forward() { 2 } else { 1 }
             }
             _ => 0,
