@@ -2,9 +2,11 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+
 use shardwright_mesh::{AbstractMesh, Mesh, PhysicalDevice, PhysicalTopology, Placement, TorusPosition};
 use shardwright_partition::explain::{
-    Cause, Comparison, Explanation, Grade, MemoryClass, Purpose, Reduced, Subject, Traffic,
+    Cause, Comparison, Explanation, Grade, MemoryClass, Pass, Purpose, Reduced, Subject, Traffic,
 };
 use shardwright_partition::{Lowering, PlanOptions, Strategy};
 use shardwright_train::{StepConfig, TrainStep};
@@ -94,6 +96,9 @@ fn over_the_axes_of_a_torus_all_is_as_planned() {
             assert_eq!(row.predicted, Some(row.actual), "{axis}: {explanation}");
         }
     }
+    let weights = explanation.collectives.iter().flat_map(|collective| &collective.pieces);
+    let passes = weights.filter(|piece| piece.purpose == Purpose::Weight).map(|piece| piece.pass);
+    assert_eq!(passes.collect::<BTreeSet<_>>(), [Some(Pass::Forward), Some(Pass::Recompute)].into());
 }
 
 #[test]

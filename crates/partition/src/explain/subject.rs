@@ -184,6 +184,6 @@ fn gathered_again(module: &Module) -> BTreeSet<usize> {
 }
 
 /// Whether something of this name is the module at `path` or inside it.
-fn is_in(name: &str, path: &str) -> bool {
+pub(super) fn is_in(name: &str, path: &str) -> bool {
     name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
 }

@@ -643,3 +643,17 @@ fn two_programs_are_compared_by_what_travels() {
         peak memory per device: pinned 54.5 KiB, open 417.0 KiB
     "#]].assert_eq(&comparison.to_string());
 }
+
+#[test]
+fn names_of_calls_are_no_part_of_a_source() {
+    for (name, source) in [
+        ("call.1/model.norm/backward", "model.norm/backward"),
+        ("call/call.22/a/b", "a/b"),
+        ("callee/a", "callee/a"),
+        ("call.x/a", "call.x/a"),
+        ("call.1", "call.1"),
+        ("", ""),
+    ] {
+        assert_eq!(super::cause::without_calls(name), source);
+    }
+}

@@ -1,6 +1,6 @@
 //! What travels, by purpose and axes, against what FSDP needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardwright_hlo::ArgumentKind;
 use shardwright_hlo::compiled::CollectiveKind;
@@ -39,11 +39,12 @@ pub(super) fn volume(collective: &ExplainedCollective, piece: &Piece) -> Volume 
 }
 
 /// What the strategy is held to.
-#[derive(Clone, Copy)]
 pub(super) struct Plan<'a> {
     pub(super) subject: &'a Subject,
     /// Whether a program of which that was not known before gathers weights again for the backward pass.
     gathers_again: bool,
+    /// The parameters that the program gives a new value, or their optimizer state.
+    trained: BTreeSet<usize>,
 }
 
 impl<'a> Plan<'a> {
@@ -51,8 +52,18 @@ impl<'a> Plan<'a> {
         let is_again = |piece: &Piece| {
             piece.purpose == Purpose::Weight && matches!(piece.pass, Some(Pass::Recompute | Pass::Backward))
         };
-        let any = || collectives.iter().flat_map(|collective| &collective.pieces).any(is_again);
-        Plan { subject, gathers_again: any() }
+        let gathers_again = collectives.iter().flat_map(|collective| &collective.pieces).any(is_again);
+        let updated = subject.outputs.iter().filter_map(|output| output.updates);
+        let trained = |updated: usize| match subject.arguments.get(updated)?.kind {
+            ArgumentKind::State { parameter } => Some(parameter),
+            _ => Some(updated),
+        };
+        Plan { subject, gathers_again, trained: updated.filter_map(trained).collect() }
+    }
+
+    /// Whether the program gives a parameter a new value, or its optimizer state.
+    pub(super) fn is_trained(&self, parameter: usize) -> bool {
+        self.trained.contains(&parameter)
     }
 
     /// How often the strategy gathers a parameter in one run.
@@ -67,16 +78,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether the program gives a parameter a new value, or its optimizer state.
-pub(super) fn is_trained(subject: &Subject, parameter: usize) -> bool {
-    subject.outputs.iter().filter_map(|output| output.updates).any(|donor| {
-        donor == parameter
-            || subject.arguments.get(donor).is_some_and(|a| a.kind == ArgumentKind::State { parameter })
-    })
-}
-
 /// All traffic by purpose and axes, and what was planned of it.
-pub(super) fn traffic(plan: Plan<'_>, collectives: &[ExplainedCollective]) -> Vec<Traffic> {
+pub(super) fn traffic(plan: &Plan<'_>, collectives: &[ExplainedCollective]) -> Vec<Traffic> {
     let mut rows: BTreeMap<Key, (Option<Volume>, Volume)> = BTreeMap::new();
     for (key, volume) in predicted(plan) {
         rows.entry(key).or_default().0.get_or_insert_default().add(volume);
@@ -99,7 +102,7 @@ pub(super) fn traffic(plan: Plan<'_>, collectives: &[ExplainedCollective]) -> Ve
 
 /// What the strategy needs: each split parameter gathered, each gradient scattered over the axis that splits it and
 /// summed over the others that split the batch.
-fn predicted(plan: Plan<'_>) -> Vec<(Key, Volume)> {
+fn predicted(plan: &Plan<'_>) -> Vec<(Key, Volume)> {
     use CollectiveKind::{AllGather, AllReduce, ReduceScatter};
     let subject = plan.subject;
     let mut predicted = Vec::new();
@@ -107,7 +110,7 @@ fn predicted(plan: Plan<'_>) -> Vec<(Key, Volume)> {
         return predicted;
     }
     for (index, parameter) in subject.parameters() {
-        let is_trained = is_trained(subject, index);
+        let is_trained = plan.is_trained(index);
         // Over one axis after the other: the minor ones gather first, and scatter last, what the major ones split.
         let mut bytes = subject.bytes_in_use(parameter);
         for axis in subject.split_axes(parameter) {
