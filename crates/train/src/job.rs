@@ -264,6 +264,7 @@ impl Job {
     ) -> Result<(TrainStep, Explanation), TrainError> {
         let mesh = self.mesh(runtime)?;
         let (config, module, plan) = self.planned(&mesh, &self.batches(&mesh)?, observer)?;
+        let (mesh, plan) = config.on_torus(runtime, mesh, plan)?;
         let subject = Subject::of_module(&module, &plan, &config.wrap);
         observer.event(Event::Phase(Phase::Compile));
         let step = TrainStep::compile_planned(runtime, &mesh, &self.model, &config, module, plan)?;

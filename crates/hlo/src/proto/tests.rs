@@ -471,6 +471,28 @@ fn memory_that_is_given_up_goes_to_outputs_of_its_type_in_order() {
 }
 
 #[test]
+fn a_loss_needs_parameters_and_no_moments() {
+    let add = |id, name, operands| op(id, name, "add", &f32(&[8]), operands).finish();
+    let results = tuple(&[f32(&[8]), f32(&[8]), f32(&[8])]);
+    let instructions = [
+        parameter(2, "w", &f32(&[8]), 0),
+        parameter(3, "moment", &f32(&[8]), 1),
+        parameter(4, "x", &f32(&[8]), 2),
+        add(5, "loss", &[2, 4]),
+        add(6, "new_moment", &[3, 5]),
+        add(7, "new_w", &[2, 6]),
+        op(8, "results", "tuple", &results, &[7, 6, 5]).finish(),
+    ];
+    let arguments = [f32(&[8]), f32(&[8]), f32(&[8])];
+    let bytes = program(&[body("main", 1, 8, &instructions)], &arguments, &results);
+    let mut program = HloProgram::read(&bytes).unwrap();
+    assert_eq!(program.needed_by_results(), [true, true, true]);
+    program.donate(0, 0).unwrap();
+    program.donate(1, 1).unwrap();
+    assert_eq!(program.needed_by_results(), [true, false, true]);
+}
+
+#[test]
 fn annotated_programs_have_their_shardings_and_everything_else_as_it_was() {
     for bytes in [MLP, DECODE] {
         let program = HloProgram::read(bytes).unwrap();

@@ -1,10 +1,13 @@
 //! What is known of a program before it is compiled: what an explanation holds the compiled one against.
 
-use shardwright_hlo::{ArgumentInfo, ArgumentKind, Module, Op, OutputInfo, Phase, Role, Signature};
+use std::collections::BTreeSet;
+
+use shardwright_hlo::{ArgumentKind, Instruction, Module, Op, Phase, Role, Unit, ValueId};
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
 use shardwright_tensor::TensorType;
 
-use crate::{ShardingPlan, Strategy, WrapPolicy};
+use crate::shard::parameters_of;
+use crate::{PlannedArgument, PlannedOutput, ShardingPlan, Strategy, WrapPolicy};
 
 /// A program as it was given to the compiler, and what was planned for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +27,8 @@ pub struct Subject {
 /// What was planned for the parameters of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fsdp {
-    /// The axis that parameters are split over.
-    pub axis: AxisName,
+    /// The axes that parameters are split over, major to minor: one, or those of a torus that make it up.
+    pub axes: Vec<AxisName>,
     /// What is split.
     pub strategy: Strategy,
 }
@@ -41,6 +44,8 @@ pub struct SubjectArgument {
     pub kind: ArgumentKind,
     /// Where it lies.
     pub sharding: NamedSharding,
+    /// Whether the program gathers it a second time, for the backward pass; none where that cannot be told.
+    pub gathers_again: Option<bool>,
 }
 
 /// One output of a program.
@@ -61,65 +66,39 @@ pub struct SubjectUnit {
     pub path: String,
     /// What it is an instance of.
     pub class: String,
-    /// Whether the program gathers its parameters again for the backward pass.
-    pub gathers_again: bool,
 }
 
 impl Subject {
     /// A program that a plan was made for, with the units that are wrapped.
     pub fn of_module(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> Subject {
-        let mut subject = Subject::of_plan(plan, &module.signature().outputs);
-        let gathers_again = |path: &str| {
-            module.instructions.iter().any(|instruction| {
-                let unit = instruction.location.unit.map(|id| module.unit(id).path.as_str());
-                instruction.op == Op::Boundary(Role::Weight)
-                    && instruction.location.phase == Phase::Recompute
-                    && unit.is_some_and(|unit| is_in(unit, path))
-            })
-        };
+        let again = gathered_again(module);
+        let mut subject = Subject::of_plan(plan);
+        for (index, argument) in subject.arguments.iter_mut().enumerate() {
+            argument.gathers_again = Some(again.contains(&index));
+        }
         let wrapped = module.units.iter().filter(|unit| wrap.wraps(&unit.path));
-        subject.units = wrapped
-            .map(|unit| SubjectUnit {
-                path: unit.path.clone(),
-                class: unit.class.clone(),
-                gathers_again: gathers_again(&unit.path),
-            })
-            .collect();
+        let unit = |unit: &Unit| SubjectUnit { path: unit.path.clone(), class: unit.class.clone() };
+        subject.units = wrapped.map(unit).collect();
         subject
     }
 
     /// A program from elsewhere that a plan was made for; its units are not known.
-    pub fn of_plan(plan: &ShardingPlan, outputs: &[OutputInfo]) -> Subject {
-        let argument = |a: &crate::PlannedArgument| SubjectArgument {
+    pub fn of_plan(plan: &ShardingPlan) -> Subject {
+        let argument = |a: &PlannedArgument| SubjectArgument {
             name: a.name.clone(),
             ty: a.ty.clone(),
             kind: a.kind,
             sharding: a.sharding.clone(),
+            gathers_again: None,
         };
+        let output =
+            |o: &PlannedOutput| SubjectOutput { name: o.name.clone(), ty: o.ty.clone(), updates: o.donor };
         Subject {
             mesh: plan.mesh().clone(),
             arguments: plan.arguments().iter().map(argument).collect(),
-            outputs: outputs.iter().map(SubjectOutput::new).collect(),
+            outputs: plan.outputs().iter().map(output).collect(),
             units: Vec::new(),
-            fsdp: plan.axis().map(|axis| Fsdp { axis: axis.clone(), strategy: plan.strategy() }),
-        }
-    }
-
-    /// A program that came with its shardings, one for each argument, and without a plan.
-    pub fn of_signature(signature: &Signature, mesh: &AbstractMesh, shardings: &[NamedSharding]) -> Subject {
-        let arguments = signature.arguments.iter().zip(shardings);
-        let argument = |(argument, sharding): (&ArgumentInfo, &NamedSharding)| SubjectArgument {
-            name: argument.name.clone(),
-            ty: argument.ty.clone(),
-            kind: argument.kind,
-            sharding: sharding.clone(),
-        };
-        Subject {
-            mesh: mesh.clone(),
-            arguments: arguments.map(argument).collect(),
-            outputs: signature.outputs.iter().map(SubjectOutput::new).collect(),
-            units: Vec::new(),
-            fsdp: None,
+            fsdp: plan.axis().map(|_| Fsdp { axes: plan.sub_axes().to_vec(), strategy: plan.strategy() }),
         }
     }
 
@@ -135,9 +114,18 @@ impl Subject {
 
     /// In how many parts an argument stays while it is used: those over the axes that are not FSDP's.
     fn parts_in_use(&self, argument: &SubjectArgument) -> usize {
-        let fsdp = self.fsdp.as_ref().map(|fsdp| &fsdp.axis);
-        let others = argument.sharding.spec().axes().filter(|axis| Some(*axis) != fsdp);
-        others.filter_map(|axis| self.mesh.axis_size(axis.as_str())).product::<usize>().max(1)
+        let others = argument.sharding.spec().axes().filter(|axis| !self.fsdp_axes().contains(axis));
+        others.map(|axis| self.size(axis)).product::<usize>().max(1)
+    }
+
+    /// The axes that parameters are split over, if that was planned.
+    pub(super) fn fsdp_axes(&self) -> &[AxisName] {
+        self.fsdp.as_ref().map_or(&[], |fsdp| &fsdp.axes)
+    }
+
+    /// How many devices an axis has.
+    pub(super) fn size(&self, axis: &AxisName) -> usize {
+        self.mesh.axis_size(axis).unwrap_or(1)
     }
 
     /// How many elements an argument has on a device that uses it.
@@ -150,21 +138,52 @@ impl Subject {
         argument.ty.byte_count().div_ceil(self.parts_in_use(argument)) as u64
     }
 
+    /// Whether all arguments are split over axes of the batch only. Others, such as one that layers are split over, the
+    /// [explicit lowering](crate::Lowering::Explicit) cannot gather over.
+    pub(super) fn is_split_as_batches(&self) -> bool {
+        let batches = || self.arguments.iter().filter(|a| a.kind == ArgumentKind::Batch);
+        let is_of_batch =
+            |axis: &AxisName| batches().any(|a| a.sharding.spec().axes().any(|used| used == axis));
+        let mut axes = self.arguments.iter().flat_map(|a| a.sharding.spec().axes());
+        axes.all(|axis| self.size(axis) == 1 || is_of_batch(axis))
+    }
+
     /// Whether FSDP splits an argument, so that it has to be gathered.
     pub(super) fn is_split(&self, argument: &SubjectArgument) -> bool {
-        let Some(fsdp) = &self.fsdp else { return false };
-        self.mesh.axis_size(fsdp.axis.as_str()).is_some_and(|size| size > 1)
-            && argument.sharding.spec().axes().any(|axis| *axis == fsdp.axis)
+        self.split_axes(argument).next().is_some()
+    }
+
+    /// The axes of several devices over which FSDP splits an argument, major to minor.
+    pub(super) fn split_axes<'a>(
+        &'a self,
+        argument: &'a SubjectArgument,
+    ) -> impl Iterator<Item = &'a AxisName> {
+        let axes = argument.sharding.spec().axes();
+        axes.filter(|axis| self.fsdp_axes().contains(axis) && self.size(axis) > 1)
     }
 }
 
-impl SubjectOutput {
-    fn new(output: &OutputInfo) -> SubjectOutput {
-        SubjectOutput { name: output.name.clone(), ty: output.ty.clone(), updates: output.donor }
+/// The parameters that are gathered in recomputation, for something that an output needs.
+fn gathered_again(module: &Module) -> BTreeSet<usize> {
+    let parameters = parameters_of(module);
+    let mut needed: BTreeSet<ValueId> = module.outputs.iter().map(|output| output.value).collect();
+    let mut again = BTreeSet::new();
+    for Instruction { op, operands, results, location, .. } in module.instructions.iter().rev() {
+        if !results.iter().any(|result| needed.contains(result)) {
+            continue;
+        }
+        if *op == Op::Boundary(Role::Weight) && location.phase == Phase::Recompute {
+            again.extend(parameters.get(&results[0]));
+        }
+        // A barrier hands on each of its operands by itself.
+        let is_used = |index: &usize| *op != Op::OptimizationBarrier || needed.contains(&results[*index]);
+        let used: Vec<ValueId> = (0..operands.len()).filter(is_used).map(|index| operands[index]).collect();
+        needed.extend(used);
     }
+    again
 }
 
 /// Whether something of this name is the module at `path` or inside it.
-fn is_in(name: &str, path: &str) -> bool {
+pub(super) fn is_in(name: &str, path: &str) -> bool {
     name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
 }

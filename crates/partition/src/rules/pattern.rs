@@ -6,6 +6,7 @@ use std::ops::Range;
 use shardwright_tensor::{DType, TensorType};
 
 use super::{KindWord, RuleParseProblem};
+use crate::pattern::glob;
 
 /// Which arrays are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,27 +138,9 @@ impl Glob {
         Glob { path: dotted(text) }
     }
 
-    /// Whether the whole name is as this says. Takes time in proportion to the product of the lengths at most.
+    /// Whether the whole name is as this says.
     pub(crate) fn matches(&self, name: &str) -> bool {
-        let name = dotted(name);
-        let (pattern, name) = (self.path.as_bytes(), name.as_bytes());
-        let (mut p, mut n) = (0, 0);
-        // The last `*`, and how much of the name was left to what follows it.
-        let mut star: Option<(usize, usize)> = None;
-        while n < name.len() {
-            if pattern.get(p) == Some(&b'*') {
-                star = Some((p + 1, n));
-                p += 1;
-            } else if pattern.get(p) == Some(&name[n]) {
-                (p, n) = (p + 1, n + 1);
-            } else if let Some((after, taken)) = star {
-                star = Some((after, taken + 1));
-                (p, n) = (after, taken + 1);
-            } else {
-                return false;
-            }
-        }
-        pattern[p..].iter().all(|&c| c == b'*')
+        glob(&self.path, &dotted(name))
     }
 }
 
