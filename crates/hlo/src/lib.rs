@@ -62,6 +62,6 @@ pub use op_sharding::{OpShardingError, read_op_sharding};
 pub use print::{Shardings, print};
 pub use proto::HloProgram;
 pub use signature::{ArgumentInfo, OutputInfo, Signature, StatedSharding};
-pub use stated::{Parsed, Stated};
+pub use stated::{Parsed, Positions, Stated};
 pub use text::{ParseError, ParseProblem, Position, ProgramProblem, parse};
 pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};

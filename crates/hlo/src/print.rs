@@ -22,6 +22,10 @@ pub use self::annotations::Shardings;
 /// The StableHLO text of a module, for one device or, with shardings, for as many as the mesh has.
 ///
 /// Output donors print as `tf.aliasing_output`, locations as `loc`.
+///
+/// # Panics
+/// May panic if the module is one that [`verify`](crate::verify()) refuses for more than names, shapes of parameters
+/// and units.
 pub fn print(module: &Module, shardings: Option<&Shardings>) -> String {
     Printer::new(module, Annotations { shardings, stated: shardings.map(|s| &s.stated) }).print()
 }

@@ -47,7 +47,7 @@ impl std::ops::Deref for VerifiedModule {
 }
 
 /// Everything that is wrong with a module.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyErrors {
     /// Name of the module.
     pub module: String,
@@ -56,7 +56,7 @@ pub struct VerifyErrors {
 }
 
 /// One thing that is wrong with a module.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// A value that is used, but not defined before that.
