@@ -52,6 +52,8 @@ struct Lifter<'t> {
     stated: Stated,
     /// Where each value is defined.
     positions: Vec<Position>,
+    /// The meshes by name, as indices into those that are stated.
+    meshes: HashMap<String, usize>,
     /// The functions that can be called, by name, and where they are defined.
     functions: HashMap<String, (FunctionId, Position)>,
     calls: Vec<Call<'t>>,
@@ -95,6 +97,7 @@ impl<'t> Lifter<'t> {
             module: Module::new(name),
             stated: Stated::default(),
             positions: Vec::new(),
+            meshes: HashMap::new(),
             functions: HashMap::new(),
             calls: Vec::new(),
             types: HashMap::new(),

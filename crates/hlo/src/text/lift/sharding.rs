@@ -21,7 +21,7 @@ impl Lifter<'_> {
         if mesh.shape().axes().is_empty() && text.contains("device_ids") {
             return Err(self.error(op.at, ProgramProblem::MaximalMesh { name }));
         }
-        if self.stated.mesh(&name).is_some() {
+        if self.meshes.insert(name.clone(), self.stated.meshes.len()).is_some() {
             return Err(self.error(op.at, ProgramProblem::DuplicateSymbol { name }));
         }
         self.stated.meshes.push((name, mesh));
@@ -66,8 +66,9 @@ impl Lifter<'_> {
         let sharding: SdySharding =
             text.parse().map_err(|error: shardwright_mesh::TextError| self.error(at, error.into()))?;
         let name = sharding.mesh_name();
-        match self.stated.mesh(name) {
-            Some(mesh) => {
+        match self.meshes.get(name) {
+            Some(&index) => {
+                let mesh = &self.stated.meshes[index].1;
                 sharding.check_axes(mesh.shape()).map_err(|error| self.error(at, error.into()))?;
                 Ok(StatedSharding::Sdy { mesh: mesh.shape().clone(), sharding })
             }

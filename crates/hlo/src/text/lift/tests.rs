@@ -223,6 +223,46 @@ fn ops_are_typed_where_they_say_no_more_than_that() {
 }
 
 #[test]
+fn what_is_joined_in_a_wider_dtype_stays_as_it_is_written() {
+    check(
+        &main(
+            r#"(%x: tensor<4xbf16>, %i: tensor<2x1xi32>, %u: tensor<2xbf16>) -> (tensor<f32>, tensor<4xbf16>) {
+                 %z = stablehlo.constant dense<0.0> : tensor<f32>
+                 %0 = "stablehlo.reduce"(%x, %z) <{dimensions = array<i64: 0>}> ({
+                 ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+                   %c = stablehlo.add %a, %b : tensor<f32>
+                   stablehlo.return %c : tensor<f32>
+                 }) : (tensor<4xbf16>, tensor<f32>) -> tensor<f32>
+                 %1 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+                 ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+                   %c = stablehlo.add %a, %b : tensor<f32>
+                   stablehlo.return %c : tensor<f32>
+                 }) : (tensor<4xbf16>, tensor<2x1xi32>, tensor<2xbf16>) -> tensor<4xbf16>
+                 return %0, %1 : tensor<f32>, tensor<4xbf16>
+               }"#,
+        ),
+        expect![[r#"
+            module @main attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+              func.func public @main(%arg0: tensor<4xbf16> loc("arg0"), %arg1: tensor<2x1xi32> loc("arg1"), %arg2: tensor<2xbf16> loc("arg2")) -> (tensor<f32> {jax.result_info = "out0"}, tensor<4xbf16> {jax.result_info = "out1"}) {
+                %0 = stablehlo.constant dense<0.0e0> : tensor<f32>
+                %1 = "stablehlo.reduce"(%arg0, %0) <{dimensions = array<i64: 0>}> ({
+                ^bb0(%2: tensor<f32>, %3: tensor<f32>):
+                  %4 = stablehlo.add %2, %3 : tensor<f32>
+                  stablehlo.return %4 : tensor<f32>
+                }) : (tensor<4xbf16>, tensor<f32>) -> (tensor<f32>)
+                %5 = "stablehlo.scatter"(%arg0, %arg1, %arg2) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+                ^bb0(%6: tensor<f32>, %7: tensor<f32>):
+                  %8 = stablehlo.add %6, %7 : tensor<f32>
+                  stablehlo.return %8 : tensor<f32>
+                }) : (tensor<4xbf16>, tensor<2x1xi32>, tensor<2xbf16>) -> (tensor<4xbf16>)
+                return %1, %5 : tensor<f32>, tensor<4xbf16>
+              }
+            }
+        "#]],
+    );
+}
+
+#[test]
 fn what_is_no_program_is_an_error_with_its_place() {
     let array = |body: &str| {
         main(&format!("(%a: tensor<4xf32>) -> tensor<4xf32> {{\n  {body}\n  return %a : tensor<4xf32>\n}}"))
