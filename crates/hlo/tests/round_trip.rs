@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use shardwright_hlo::{
     Binary, Comparison, DotDims, Function, FunctionId, GatherDims, Location, Module, Op, OtherOp, Parsed,
-    Precision, Reduction, Region, Role, ScatterDims, SliceBounds, SourceId, Stated, StatedSharding, Unary,
-    ValueId, ValueType, parse, verify,
+    Positions, Precision, Reduction, Region, Role, ScatterDims, SliceBounds, SourceId, Stated,
+    StatedSharding, Unary, ValueId, ValueType, parse, verify,
 };
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_tensor::{DType, HostArray, Shape, TensorType};
@@ -275,7 +275,7 @@ fn program(choices: &[Choice], names: &[String]) -> Parsed {
             b.stated.outputs.insert(output, sharding);
         }
     }
-    Parsed { module: b.module, stated: b.stated }
+    Parsed { module: verify(b.module).unwrap(), stated: b.stated, positions: Positions::default() }
 }
 
 fn choices(max: usize) -> impl Strategy<Value = Vec<Choice>> {
@@ -288,7 +288,6 @@ proptest! {
     #[test]
     fn what_is_printed_is_read_back(choices in choices(40), names in proptest::collection::vec(".{0,8}", 1..4)) {
         let program = program(&choices, &names);
-        verify(program.module.clone()).unwrap();
         let text = program.to_string();
         let again = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         prop_assert_eq!(&again.stated, &program.stated, "{}", text);
@@ -320,8 +319,6 @@ proptest! {
         }
         let text = String::from_utf8_lossy(&text);
         let Ok(program) = parse(&text) else { return Ok(()) };
-        let Ok(module) = verify(program.module) else { return Ok(()) };
-        let program = Parsed { module: module.into_inner(), stated: program.stated };
         let printed = program.to_string();
         let again = parse(&printed).unwrap_or_else(|error| panic!("{error}\n{text}\n{printed}"));
         prop_assert_eq!(again.to_string(), printed);

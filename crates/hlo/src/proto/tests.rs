@@ -100,7 +100,10 @@ fn describe(signature: &Signature) -> String {
         Some(StatedSharding::Sdy { mesh, sharding }) => format!(" {sharding} over {mesh}"),
     };
     let mut lines = vec![signature.name.clone()];
-    lines.extend(signature.arguments.iter().map(|a| format!("  {}: {}{}", a.name, a.ty, stated(&a.stated))));
+    lines.extend(signature.arguments.iter().map(|a| {
+        let donated = if a.donated { " donated" } else { "" };
+        format!("  {}: {}{donated}{}", a.name, a.ty, stated(&a.stated))
+    }));
     lines.extend(signature.outputs.iter().map(|o| {
         let donor = o.donor.map(|donor| format!(" of #{donor}")).unwrap_or_default();
         format!("  -> {}: {}{donor}{}", o.name, o.ty, stated(&o.stated))
@@ -360,7 +363,7 @@ fn shapes_that_cannot_be_are_errors() {
     check_error(
         &of(&[]),
         expect![
-            "argument x is (element type 0)[]; expected an array of fixed size, of pred, s8 to s64, u8 to u64, f16, bf16, f32 or f64"
+            "argument x is type 0[]; expected an array of fixed size, of pred, s8 to s64, u8 to u64, f16, bf16, f32 or f64"
         ],
     );
 
@@ -451,7 +454,7 @@ fn memory_that_is_given_up_goes_to_outputs_of_its_type_in_order() {
         small
           a: f32[8]
           b: f32[8]
-          c: f32[4]
+          c: f32[4] donated
           -> a: f32[8] of #0
           -> b: f32[8] of #1
           -> out2: f32[4]
