@@ -1,6 +1,10 @@
 //! What is known of a program before it is compiled: what an explanation holds the compiled one against.
 
-use shardwright_hlo::{ArgumentInfo, ArgumentKind, Module, Op, OutputInfo, Phase, Role, Signature};
+use std::collections::{BTreeMap, BTreeSet};
+
+use shardwright_hlo::{
+    ArgumentInfo, ArgumentKind, Instruction, Module, Op, OutputInfo, Phase, Role, Signature, Unit, ValueId,
+};
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
 use shardwright_tensor::TensorType;
 
@@ -41,6 +45,8 @@ pub struct SubjectArgument {
     pub kind: ArgumentKind,
     /// Where it lies.
     pub sharding: NamedSharding,
+    /// Whether the program brings it together again for the backward pass; none where that is not known before.
+    pub gathers_again: Option<bool>,
 }
 
 /// One output of a program.
@@ -61,30 +67,19 @@ pub struct SubjectUnit {
     pub path: String,
     /// What it is an instance of.
     pub class: String,
-    /// Whether the program gathers its parameters again for the backward pass.
-    pub gathers_again: bool,
 }
 
 impl Subject {
     /// A program that a plan was made for, with the units that are wrapped.
     pub fn of_module(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> Subject {
         let mut subject = Subject::of_plan(plan, &module.signature().outputs);
-        let gathers_again = |path: &str| {
-            module.instructions.iter().any(|instruction| {
-                let unit = instruction.location.unit.map(|id| module.unit(id).path.as_str());
-                instruction.op == Op::Boundary(Role::Weight)
-                    && instruction.location.phase == Phase::Recompute
-                    && unit.is_some_and(|unit| is_in(unit, path))
-            })
-        };
+        let again = gathered_again(module);
+        for (argument, known) in subject.arguments.iter_mut().zip(&module.arguments) {
+            argument.gathers_again = Some(again.contains(&known.value));
+        }
         let wrapped = module.units.iter().filter(|unit| wrap.wraps(&unit.path));
-        subject.units = wrapped
-            .map(|unit| SubjectUnit {
-                path: unit.path.clone(),
-                class: unit.class.clone(),
-                gathers_again: gathers_again(&unit.path),
-            })
-            .collect();
+        let unit = |unit: &Unit| SubjectUnit { path: unit.path.clone(), class: unit.class.clone() };
+        subject.units = wrapped.map(unit).collect();
         subject
     }
 
@@ -95,6 +90,7 @@ impl Subject {
             ty: a.ty.clone(),
             kind: a.kind,
             sharding: a.sharding.clone(),
+            gathers_again: None,
         };
         Subject {
             mesh: plan.mesh().clone(),
@@ -113,6 +109,7 @@ impl Subject {
             ty: argument.ty.clone(),
             kind: argument.kind,
             sharding: sharding.clone(),
+            gathers_again: None,
         };
         Subject {
             mesh: mesh.clone(),
@@ -162,6 +159,29 @@ impl SubjectOutput {
     fn new(output: &OutputInfo) -> SubjectOutput {
         SubjectOutput { name: output.name.clone(), ty: output.ty.clone(), updates: output.donor }
     }
+}
+
+/// The arguments whose weight at a second use of their unit is used by something.
+fn gathered_again(module: &Module) -> BTreeSet<ValueId> {
+    let used: BTreeSet<ValueId> =
+        module.instructions.iter().flat_map(|i| i.operands.iter().copied()).collect();
+    // What values are that only pass through.
+    let mut same: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    let mut again = BTreeSet::new();
+    for Instruction { op, operands, results, location, .. } in &module.instructions {
+        if !matches!(op, Op::Boundary(_) | Op::OptimizationBarrier) {
+            continue;
+        }
+        for (operand, &result) in operands.iter().zip(results) {
+            let origin = same.get(operand).copied().unwrap_or(*operand);
+            same.insert(result, origin);
+            let is_again = *op == Op::Boundary(Role::Weight) && location.phase == Phase::Recompute;
+            if is_again && used.contains(&result) {
+                again.insert(origin);
+            }
+        }
+    }
+    again
 }
 
 /// Whether something of this name is the module at `path` or inside it.

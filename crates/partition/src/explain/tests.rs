@@ -26,6 +26,7 @@ impl Case {
                 ty: TensorType::new(DType::F32, dims).unwrap(),
                 kind,
                 sharding: NamedSharding::new(&mesh, spec.parse().unwrap()).unwrap(),
+                gathers_again: None,
             };
         let arguments: Vec<SubjectArgument> =
             ["down", "up", "x"].into_iter().zip(kinds).zip(arguments).map(argument).collect();

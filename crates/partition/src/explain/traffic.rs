@@ -41,7 +41,8 @@ pub(super) fn volume(collective: &ExplainedCollective, piece: &Piece) -> Volume 
 #[derive(Clone, Copy)]
 pub(super) struct Plan<'a> {
     pub(super) subject: &'a Subject,
-    /// Whether a program whose units are not known gathers weights again for the backward pass.
+    /// Whether the compiled program gathers weights again for the backward pass. It is held to what it does where nothing
+    /// is known from before.
     gathers_again: bool,
 }
 
@@ -51,15 +52,14 @@ impl<'a> Plan<'a> {
             piece.purpose == Purpose::Weight && matches!(piece.pass, Some(Pass::Recompute | Pass::Backward))
         };
         let any = || collectives.iter().flat_map(|collective| &collective.pieces).any(is_again);
-        Plan { subject, gathers_again: subject.units.is_empty() && any() }
+        Plan { subject, gathers_again: any() }
     }
 
     /// How often the strategy gathers a parameter in one run.
     pub(super) fn gathers(&self, argument: &SubjectArgument) -> u64 {
         match &self.subject.fsdp {
             Some(fsdp) if self.subject.is_split(argument) => {
-                let unit = self.subject.unit_of(&argument.name);
-                let gathers_again = unit.map_or(self.gathers_again, |unit| unit.gathers_again);
+                let gathers_again = argument.gathers_again.unwrap_or(self.gathers_again);
                 if gathers_again && fsdp.strategy.reshards_after_forward() { 2 } else { 1 }
             }
             _ => 0,
@@ -183,13 +183,17 @@ fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece
     if planned == Some(kind) {
         return other_dtype(subject, collective, piece);
     }
-    let of = match &piece.cause {
+    let instead = planned.map(|planned| format!(" in place of {planned}")).unwrap_or_default();
+    Some(format!("{kind}{instead}, {}", folded_cause(piece)))
+}
+
+/// What a piece comes from; equal for pieces of layers that are alike.
+pub(super) fn folded_cause(piece: &Piece) -> String {
+    match &piece.cause {
         Cause::Argument(name) | Cause::Output(name) | Cause::Op(name) => folded_name(name),
         Cause::GradientOf(name) => format!("gradient of {}", folded_name(name)),
         Cause::Unknown => format!("an array {}", piece.ty),
-    };
-    let instead = planned.map(|planned| format!(" in place of {planned}")).unwrap_or_default();
-    Some(format!("{kind}{instead}, {of}"))
+    }
 }
 
 /// What of a planned exchange is not as the plan counts it: it is of another dtype than the parameter.
