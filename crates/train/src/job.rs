@@ -16,8 +16,8 @@ use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters, tensor_plan};
 use shardwright_partition::explain::{Explanation, Subject};
 use shardwright_partition::{
-    CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, TENSOR_AXIS, WrapPolicy,
-    data_axes,
+    CollectiveSummary, FsdpConfig, Lowering, ModelModule, PlanOptions, ShardingPlan, Strategy, TENSOR_AXIS,
+    WrapPolicy, data_axes,
 };
 use shardwright_runtime::Runtime;
 use shardwright_runtime::compile::CompiledBy;

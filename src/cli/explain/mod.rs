@@ -163,8 +163,9 @@ fn explain_step(
             arguments.show.show(global, &Explained::One(&explanation), &engine, step.executable().mesh())?;
         }
         Lowerings::Both => {
-            let (_, annotated) = explain(Lowering::Annotate)?;
+            // Not every plan can be written as collectives, and that one can tell before anything is compiled.
             let (step, explicit) = explain(Lowering::Explicit)?;
+            let (_, annotated) = explain(Lowering::Annotate)?;
             let comparison = Comparison::new(("annotate", &annotated), ("explicit", &explicit));
             let both = Explained::Both { comparison: &comparison, annotate: &annotated, explicit: &explicit };
             arguments.show.show(global, &both, &engine, step.executable().mesh())?;

@@ -39,14 +39,13 @@ fn traffic(comparison: &Comparison) -> String {
         Text("axes"),
         Number("arrays, annotate"),
         Number("arrays, explicit"),
-        Number("bytes, annotate"),
-        Number("bytes, explicit"),
         Number("sent, annotate"),
         Number("sent, explicit"),
     ];
     let mut table = Table::new("What travels in one run", columns);
     for row in &comparison.rows {
-        table.row(cells([row.purpose.to_string(), row.kind.clone()], row.axes.as_deref(), &row.volumes));
+        let purpose = Cell::Text(row.purpose.to_string());
+        table.row(cells(purpose, &row.kind, row.axes.as_deref(), &row.volumes));
     }
     table.html()
 }
@@ -59,26 +58,24 @@ fn differences(comparison: &Comparison) -> String {
         Text("axes"),
         Number("arrays, annotate"),
         Number("arrays, explicit"),
-        Number("bytes, annotate"),
-        Number("bytes, explicit"),
         Number("sent, annotate"),
         Number("sent, explicit"),
     ];
     let mut table = Table::new("Collectives that differ", columns);
     for row in &comparison.differences {
-        let mut cells = cells([row.cause.clone(), row.kind.clone()], row.axes.as_deref(), &row.volumes);
-        cells[0] = Cell::Name(row.cause.clone());
-        table.row(cells);
+        let cause = Cell::Name(row.cause.clone());
+        table.row(cells(cause, &row.kind, row.axes.as_deref(), &row.volumes));
     }
-    table.html()
+    match table.html() {
+        none if none.is_empty() => "<p>All collectives are alike.</p>\n".to_owned(),
+        table => format!("<p class=\"small\">Collectives that differ, by what they carry:</p>\n{table}"),
+    }
 }
 
 /// The cells of a row: numbers of the one program beside those of the other.
-fn cells(texts: [String; 2], axes: Option<&[String]>, volumes: &[Volume; 2]) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = texts.into_iter().map(Cell::Text).collect();
-    cells.push(Cell::Name(words::axes(axes)));
+fn cells(of: Cell, kind: &str, axes: Option<&[String]>, volumes: &[Volume; 2]) -> Vec<Cell> {
+    let mut cells = vec![of, Cell::Text(kind.to_owned()), Cell::Name(words::axes(axes))];
     cells.extend(volumes.iter().map(|volume| count(volume.arrays)));
-    cells.extend(volumes.iter().map(|volume| bytes(volume.array_bytes)));
     cells.extend(volumes.iter().map(|volume| bytes(volume.sent_bytes)));
     cells
 }
