@@ -28,8 +28,8 @@ pub struct Subject {
 /// What was planned for the parameters of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fsdp {
-    /// The axis that parameters are split over.
-    pub axis: AxisName,
+    /// The axis that parameters are split over; on a torus, those that it is made of, major to minor.
+    pub axes: Vec<AxisName>,
     /// What is split.
     pub strategy: Strategy,
 }
@@ -97,7 +97,7 @@ impl Subject {
             arguments: plan.arguments().iter().map(argument).collect(),
             outputs: outputs.iter().map(SubjectOutput::new).collect(),
             units: Vec::new(),
-            fsdp: plan.axis().map(|axis| Fsdp { axis: axis.clone(), strategy: plan.strategy() }),
+            fsdp: plan.axis().map(|_| Fsdp { axes: plan.sub_axes.clone(), strategy: plan.strategy() }),
         }
     }
 
@@ -132,8 +132,8 @@ impl Subject {
 
     /// In how many parts an argument stays while it is used: those over the axes that are not FSDP's.
     fn parts_in_use(&self, argument: &SubjectArgument) -> usize {
-        let fsdp = self.fsdp.as_ref().map(|fsdp| &fsdp.axis);
-        let others = argument.sharding.spec().axes().filter(|axis| Some(*axis) != fsdp);
+        let of_fsdp = |axis: &&AxisName| self.fsdp.as_ref().is_some_and(|fsdp| fsdp.axes.contains(axis));
+        let others = argument.sharding.spec().axes().filter(|axis| !of_fsdp(axis));
         others.filter_map(|axis| self.mesh.axis_size(axis.as_str())).product::<usize>().max(1)
     }
 
@@ -147,11 +147,30 @@ impl Subject {
         argument.ty.byte_count().div_ceil(self.parts_in_use(argument)) as u64
     }
 
+    /// The axes of more than one device over which FSDP splits an argument, with their sizes, major to minor.
+    pub(super) fn split_axes<'a>(
+        &'a self,
+        argument: &'a SubjectArgument,
+    ) -> impl Iterator<Item = (&'a AxisName, usize)> {
+        let of_fsdp = |axis: &&AxisName| self.fsdp.as_ref().is_some_and(|fsdp| fsdp.axes.contains(axis));
+        let sized = |axis: &'a AxisName| Some((axis, self.mesh.axis_size(axis.as_str())?));
+        let axes = argument.sharding.spec().axes().filter(of_fsdp);
+        axes.filter_map(sized).filter(|(_, size)| *size > 1)
+    }
+
     /// Whether FSDP splits an argument, so that it has to be gathered.
     pub(super) fn is_split(&self, argument: &SubjectArgument) -> bool {
-        let Some(fsdp) = &self.fsdp else { return false };
-        self.mesh.axis_size(fsdp.axis.as_str()).is_some_and(|size| size > 1)
-            && argument.sharding.spec().axes().any(|axis| *axis == fsdp.axis)
+        self.split_axes(argument).next().is_some()
+    }
+
+    /// How much travels when an argument is gathered over one axis after the other, in parts of the argument.
+    pub(super) fn parts_gathered(&self, argument: &SubjectArgument) -> f64 {
+        let part = |part: &mut f64, (_, size): (&AxisName, usize)| {
+            let gathered = *part;
+            *part /= size as f64;
+            Some(gathered)
+        };
+        self.split_axes(argument).scan(1.0, part).sum::<f64>().max(1.0)
     }
 }
 

@@ -48,7 +48,7 @@ impl Case {
                 outputs: [("down", Some(0)), ("up", Some(1)), ("loss", None)].map(output).to_vec(),
                 arguments,
                 units: Vec::new(),
-                fsdp: Some(Fsdp { axis: "fsdp".into(), strategy: Strategy::FullShard }),
+                fsdp: Some(Fsdp { axes: vec!["fsdp".into()], strategy: Strategy::FullShard }),
                 mesh,
             },
             memory: memory.map(compiler),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use shardwright_hlo::ArgumentKind;
 use shardwright_hlo::compiled::CollectiveKind;
+use shardwright_mesh::AxisName;
 
 use super::{Cause, ExplainedCollective, Pass, Piece, Purpose, Subject, SubjectArgument, Traffic, Volume};
 use crate::data_axes;
@@ -97,38 +98,36 @@ pub(super) fn traffic(plan: Plan<'_>, collectives: &[ExplainedCollective]) -> Ve
     rows.into_iter().map(row).collect()
 }
 
-/// What the strategy needs: each split parameter gathered, each gradient scattered over the axis that splits it and
-/// summed over the others that split the batch.
+/// What the strategy needs: each split parameter gathered, each gradient scattered over the axis that splits it, both over
+/// one axis after the other on a torus, and the gradient summed over the others that split the batch.
 fn predicted(plan: Plan<'_>) -> Vec<(Key, Volume)> {
     let subject = plan.subject;
     let mut predicted = Vec::new();
-    let Some(fsdp) = &subject.fsdp else { return predicted };
-    let size = |axis: &str| subject.mesh.axis_size(axis).unwrap_or(1);
-    let over = |axes: Vec<String>| Some(axes).filter(|axes| !axes.is_empty());
+    if subject.fsdp.is_none() {
+        return predicted;
+    }
     for (index, parameter) in subject.parameters() {
-        let bytes = subject.bytes_in_use(parameter);
-        let is_split = subject.is_split(parameter);
-        let gathered = Some(vec![fsdp.axis.to_string()]);
-        if is_split {
-            let times = plan.gathers(parameter);
-            let volume = Volume::of(CollectiveKind::AllGather, bytes, size(fsdp.axis.as_str()), times);
-            predicted.push(((Purpose::Weight, gathered.clone()), volume));
+        let split: Vec<(&AxisName, usize)> = subject.split_axes(parameter).collect();
+        let is_trained = is_trained(subject, index);
+        let mut bytes = subject.bytes_in_use(parameter);
+        for &(axis, devices) in &split {
+            let mut exchange = |purpose, kind, times| {
+                let volume = Volume::of(kind, bytes, devices, times);
+                predicted.push(((purpose, Some(vec![axis.to_string()])), volume));
+            };
+            exchange(Purpose::Weight, CollectiveKind::AllGather, plan.gathers(parameter));
+            if is_trained {
+                exchange(Purpose::Gradient, CollectiveKind::ReduceScatter, 1);
+            }
+            bytes = bytes.div_ceil(devices as u64);
         }
-        if !is_trained(subject, index) {
-            continue;
-        }
-        let is_summed = |axis: &str| size(axis) > 1 && !(is_split && axis == fsdp.axis.as_str());
-        let summed: Vec<String> =
-            data_axes(&subject.mesh).map(ToString::to_string).filter(|axis| is_summed(axis)).collect();
-        let mut left = bytes;
-        if is_split {
-            let volume = Volume::of(CollectiveKind::ReduceScatter, bytes, size(fsdp.axis.as_str()), 1);
-            predicted.push(((Purpose::Gradient, gathered), volume));
-            left = bytes.div_ceil(size(fsdp.axis.as_str()).max(1) as u64);
-        }
-        let replicas = summed.iter().map(|axis| size(axis)).product();
-        if let Some(axes) = over(summed) {
-            let volume = Volume::of(CollectiveKind::AllReduce, left, replicas, 1);
+        let size = |axis: &AxisName| subject.mesh.axis_size(axis.as_str()).unwrap_or(1);
+        let is_summed = |axis: &&AxisName| size(axis) > 1 && !split.iter().any(|(split, _)| split == axis);
+        let summed: Vec<&AxisName> = data_axes(&subject.mesh).filter(is_summed).collect();
+        if is_trained && !summed.is_empty() {
+            let replicas = summed.iter().map(|axis| size(axis)).product();
+            let volume = Volume::of(CollectiveKind::AllReduce, bytes, replicas, 1);
+            let axes = summed.iter().map(ToString::to_string).collect();
             predicted.push(((Purpose::Gradient, Some(axes)), volume));
         }
     }
@@ -174,7 +173,8 @@ fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece
         (Purpose::Weight, _) => Some(CollectiveKind::AllGather),
         (Purpose::Gradient, Cause::GradientOf(name)) => {
             // Over the other axes, the parts are summed.
-            let is_over_split = collective.axes.iter().flatten().any(|axis| axis == fsdp.axis.as_str());
+            let of_fsdp = |axis: &String| fsdp.axes.iter().any(|split| split.as_str() == axis);
+            let is_over_split = collective.axes.iter().flatten().any(of_fsdp);
             let is_scattered = is_over_split && argument(name).is_some_and(|a| subject.is_split(a));
             Some(if is_scattered { CollectiveKind::ReduceScatter } else { CollectiveKind::AllReduce })
         }
