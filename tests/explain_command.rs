@@ -59,16 +59,27 @@ fn a_program_is_explained_as_a_table_as_json_and_on_a_page() {
 }
 
 #[test]
-fn a_train_step_is_explained_and_nothing_is_trained() {
+fn a_train_step_is_explained_in_both_lowerings_and_nothing_is_trained() {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("config.json", CONFIG), ("run.json", RUN)] {
         fs::write(folder.path().join(name), text).unwrap();
     }
     fs::write(folder.path().join("text.txt"), "to be or not to be\n".repeat(40)).unwrap();
-    let words = "train run.json --mesh fsdp=2 --cpu_devices 2 -q --json";
+    let words = "train run.json --mesh fsdp=2 --cpu_devices 2 -q --lowering both --json --html page.html";
     let json: Value = serde_json::from_str(stdout(&explain(folder.path(), words))).unwrap();
-    assert_eq!(json["program"], "train_step");
-    assert_eq!(json["units"][0]["path"], "model.layers.0");
+    assert_eq!(json["comparison"]["names"], serde_json::json!(["annotate", "explicit"]));
+    let count = |program: &str, kind: &str| {
+        let collectives = json[program]["collectives"].as_array().unwrap();
+        collectives.iter().filter(|collective| collective["kind"] == kind).count()
+    };
+    for program in ["annotate", "explicit"] {
+        assert_eq!(json[program]["program"], "train_step");
+        assert_eq!(json[program]["units"][0]["path"], "model.layers.0");
+        assert_ne!(count(program, "all-gather"), 0);
+    }
+    assert_ne!(count("explicit", "reduce-scatter"), 0);
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("<h2>Two lowerings</h2>"));
     assert!(!folder.path().join("out").exists());
 }
 
@@ -85,6 +96,12 @@ fn what_cannot_be_explained_is_refused_before_a_plugin_is_looked_for() {
         "step.bc",
         "error: the program is MLIR bytecode, of which nothing is known that could be explained\n\
          hint: export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto\n",
+    );
+    check(
+        "step.bc --lowering both",
+        "error: --lowering both: a program that is given can be annotated only; explicit collectives take its source, \
+         which is traced anew over the shards of a device\n\
+         hint: `shardwright explain train RUN.json --lowering both` compares the lowerings of a step of our own\n",
     );
     check("--json", "error: <IN> is missing\nhint: --help tells what it is\n");
     check(

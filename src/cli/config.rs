@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use shardwright_mesh::{AbstractMesh, MeshError};
 use shardwright_partition::{
-    FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, PlanError, ShardingRequest, StateDictType, Strategy,
-    TENSOR_AXIS, UnknownKeys,
+    FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, Lowering, PlanError, ShardingRequest, StateDictType,
+    Strategy, TENSOR_AXIS, UnknownKeys,
 };
 use shardwright_train::{
     AdamWConfig, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
@@ -15,7 +15,7 @@ use shardwright_train::{
 
 use super::failure::{Cause, Failure};
 use super::settings::{Setting, Settings};
-use super::value::{FsdpSource, LoggingStrategy, Optimizer, Precision, SaveStrategy};
+use super::value::{FsdpSource, LoggingStrategy, Lowerings, Optimizer, Precision, SaveStrategy};
 
 /// Things that a user may want to know about settings that are fine.
 pub(super) type Notices = Vec<String>;
@@ -183,7 +183,11 @@ fn sharding(settings: &Settings, notices: &mut Notices) -> Result<ShardingConfig
         strategy,
         dim_rule: settings.fsdp_dim_rule.value,
         min_shard_bytes: settings.min_shard_bytes.value.0,
-        lowering: settings.lowering.value,
+        lowering: match settings.lowering.value {
+            Lowerings::One(lowering) => lowering,
+            // Whoever compares lowerings names each.
+            Lowerings::Both => Lowering::Auto,
+        },
         fsdp,
         gradient_checkpointing: settings.gradient_checkpointing.value,
     })

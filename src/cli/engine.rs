@@ -1,6 +1,7 @@
 //! The calls into the training and runtime crates, and what their errors mean for the exit code.
 
 use shardwright_mesh::{AbstractMesh, DrawStyle, Mesh, draw_mesh};
+use shardwright_partition::Lowering;
 use shardwright_partition::explain::Explanation;
 use shardwright_pjrt::Counters;
 use shardwright_runtime::compile::{CompilerDeath, Ending, ForeignProgram};
@@ -161,13 +162,14 @@ impl Engine {
         self.runtime.counters()
     }
 
-    /// Compiles the step of a run and explains it.
+    /// Compiles the step of a run, lowered so, and explains it.
     pub(super) fn explain(
         &self,
         job: &Job,
+        lowering: Lowering,
         observer: &mut dyn Observer,
     ) -> Result<(TrainStep, Explanation), Failure> {
-        Ok(job.explain(&self.runtime, observer)?)
+        Ok(job.explain(&self.runtime, lowering, observer)?)
     }
 
     /// Trains, and tells `observer` about it.

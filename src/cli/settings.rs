@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde_json::Value as Json;
-use shardwright_partition::{DimRule, Lowering};
+use shardwright_partition::DimRule;
 use shardwright_train::LossDenominator;
 
 use super::failure::Failure;
 use super::value::{
-    Arity, AtLeast, FsdpSource, FsdpWords, LoggingStrategy, NonNegative, Optimizer, Positive, Precision,
-    SaveStrategy, Scheduler, Share, StepLimit, Value,
+    Arity, AtLeast, FsdpSource, FsdpWords, LoggingStrategy, Lowerings, NonNegative, Optimizer, Positive,
+    Precision, SaveStrategy, Scheduler, Share, StepLimit, Value,
 };
 
 /// What was written for a setting, and where.
@@ -192,8 +192,8 @@ settings! {
         /// Keep parameters of fewer bytes whole
         min_shard_bytes: AtLeast<0> = "0";
         /// How sharding is written into the program: explicit writes gathers and scatters by hand, annotate leaves them
-        /// to the compiler; auto is explicit where nothing is split over a tensor axis
-        lowering: Lowering = "auto";
+        /// to the compiler; auto is explicit where nothing is split over a tensor axis; `explain train` also takes both
+        lowering: Lowerings = "auto";
     }
     "Output" {
         /// The folder for the model, the tokenizer and the results; required

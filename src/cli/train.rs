@@ -15,7 +15,8 @@ use super::fetch;
 use super::interrupt;
 use super::report::Report;
 use super::run_file;
-use super::settings::{Layer, Settings};
+use super::settings::{Layer, Setting, Settings};
+use super::value::Lowerings;
 
 /// Trains a model.
 pub(super) fn run(
@@ -36,7 +37,11 @@ fn train(
     compiler: &ChildCompiler,
     stop: &StopFlag,
 ) -> Result<(), Failure> {
-    let Prepared { config, options, mut report } = prepare(global, arguments, compiler)?;
+    let Prepared { config, lowering, options, mut report } = prepare(global, arguments, compiler)?;
+    if let Lowerings::Both = lowering.value {
+        let why = "both is to be compared by `shardwright explain train`; a run has one: auto, annotate or explicit";
+        return Err(lowering.wrong(why));
+    }
     let prepared = engine::prepare(&config, &mut report);
     report.end();
     let job = prepared?;
@@ -54,6 +59,8 @@ fn train(
 /// What the words and the run file come to.
 pub(super) struct Prepared {
     pub(super) config: TrainConfig,
+    /// How sharding is to be written into the step.
+    pub(super) lowering: Setting<Lowerings>,
     pub(super) options: RuntimeOptions,
     /// Which has told what was to be noticed so far.
     pub(super) report: Report,
@@ -76,5 +83,5 @@ pub(super) fn prepare(
     let (config, notices) = config::train_config(&settings)?;
     let report = Report::new(global.verbosity(), &config);
     notices.iter().for_each(|notice| report.notice(notice));
-    Ok(Prepared { config, options, report })
+    Ok(Prepared { config, lowering: settings.lowering, options, report })
 }

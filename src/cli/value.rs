@@ -51,6 +51,15 @@ pub(super) enum Arity {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AtLeast<const N: usize>(pub(super) usize);
 
+/// How sharding is written into a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lowerings {
+    /// So.
+    One(Lowering),
+    /// In each way, for a comparison.
+    Both,
+}
+
 /// A number of steps, or -1 for none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepLimit(pub(super) Option<usize>);
@@ -213,10 +222,14 @@ impl Choice for DimRule {
     ];
 }
 
-impl Choice for Lowering {
+impl Choice for Lowerings {
     const PLACEHOLDER: &'static str = "LOWERING";
-    const CHOICES: &'static [(&'static str, Self)] =
-        &[("auto", Lowering::Auto), ("annotate", Lowering::Annotate), ("explicit", Lowering::Explicit)];
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("auto", Lowerings::One(Lowering::Auto)),
+        ("annotate", Lowerings::One(Lowering::Annotate)),
+        ("explicit", Lowerings::One(Lowering::Explicit)),
+        ("both", Lowerings::Both),
+    ];
 }
 
 impl<T: Choice> Value for T {

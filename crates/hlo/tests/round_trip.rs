@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use shardwright_hlo::{
-    Binary, Comparison, DotDims, Function, FunctionId, GatherDims, Location, Module, Op, OtherOp, Parsed,
-    Positions, Precision, Reduction, Region, Role, ScatterDims, SliceBounds, SourceId, Stated,
-    StatedSharding, Unary, ValueId, ValueType, parse, verify,
+    AxisGroup, Binary, Comparison, DotDims, Function, FunctionId, GatherDims, Location, ManualComputation,
+    Module, Op, OtherOp, Parsed, Positions, Precision, Reduction, Region, Role, ScatterDims, Shardings,
+    SliceBounds, SourceId, Stated, StatedSharding, Unary, ValueId, ValueType, parse, print, verify,
 };
-use shardwright_mesh::{AbstractMesh, Mesh};
+use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
 use shardwright_tensor::{DType, HostArray, Shape, TensorType};
 
 /// What decides over a program: for each instruction which op, which operands, and how it goes on.
@@ -276,6 +276,77 @@ fn program(choices: &[Choice], names: &[String]) -> Parsed {
         }
     }
     Parsed { module: verify(b.module).unwrap(), stated: b.stated, positions: Positions::default() }
+}
+
+/// A manual region over a mesh of two axes, with each collective, along one axis and along both.
+fn manual_region() -> (Module, Shardings) {
+    let mesh = AbstractMesh::parse("data=2,fsdp=4").unwrap();
+    let on = |spec: &str| NamedSharding::new(&mesh, spec.parse().unwrap()).unwrap();
+    let along = |axes: &[&str]| AxisGroup::new(&mesh, axes.iter().map(|&axis| axis.into())).unwrap();
+    let mut m = Module::new("shards");
+    let x = m.add_argument("x", ty(DType::F32, &[16, 8]));
+    let shard = m.new_value(ty(DType::F32, &[2, 8]).into());
+    let mut value = shard;
+    let mut push = |m: &mut Module, op: Op| value = m.push(op, &[value]).unwrap()[0];
+    push(&mut m, Op::AllGather { dim: 0, axes: along(&["fsdp"]) });
+    push(&mut m, Op::AllGather { dim: 1, axes: along(&["fsdp", "data"]) });
+    push(&mut m, Op::ReduceScatter { kind: Reduction::Maximum, dim: 1, axes: along(&["data", "fsdp"]) });
+    push(&mut m, Op::ReduceScatter { kind: Reduction::Add, dim: 0, axes: along(&["fsdp"]) });
+    push(&mut m, Op::Reduce { kind: Reduction::Add, dims: vec![1] });
+    push(&mut m, Op::AllReduce { kind: Reduction::Add, axes: along(&["data"]) });
+    let instructions = std::mem::take(&mut m.instructions);
+    let manual = ManualComputation {
+        in_shardings: vec![on("((data,fsdp), -)")],
+        out_shardings: vec![on("(fsdp)")],
+        manual_axes: vec!["data".into(), "fsdp".into()],
+        results: vec![ty(DType::F32, &[8])],
+    };
+    let region = Region { arguments: vec![shard], instructions, results: vec![value] };
+    let op = Op::ManualComputation(Box::new(manual));
+    let y = m.push_with_regions(op, &[x], vec![region], Location::default()).unwrap()[0];
+    m.add_output("y", y);
+    let nothing = (BTreeMap::new(), BTreeMap::new());
+    (m, Shardings { mesh, values: nothing.0, outputs: nothing.1, stated: Stated::default() })
+}
+
+#[test]
+fn manual_regions_are_read_back() {
+    let (module, shardings) = manual_region();
+    let module = verify(module).unwrap();
+    let text = print(&module, Some(&shardings));
+    let again = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(again.module, module, "{text}");
+    assert_eq!(again.to_string(), text);
+}
+
+/// What is not as it is printed here is kept as it was written, and still printed and read back.
+#[test]
+fn other_manual_regions_are_kept_as_they_are_written() {
+    let (module, shardings) = manual_region();
+    let text = print(&module, Some(&shardings));
+    let changes = [
+        // Groups along no axes, another channel, a mesh of another name or order, values that vary.
+        ("[[0, 4], [1, 5], [2, 6], [3, 7]]", "[[0, 5], [1, 4], [2, 6], [3, 7]]", 1),
+        ("handle = 1", "handle = 2", 1),
+        ("@mesh", "@other", 0),
+        (r#""fsdp"=4]"#, r#""fsdp"=4], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]"#, 0),
+        (
+            r#"out_shardings = #sdy.sharding_per_value<[<@mesh, [{"fsdp"}]>]>"#,
+            r#"out_shardings = #sdy.sharding_per_value<[<@mesh, [{}]>]>"#,
+            0,
+        ),
+        (r#"manual_axes{"data", "fsdp"}"#, r#"manual_axes{"data", "fsdp", "data"}"#, 0),
+    ];
+    for (from, to, typed) in changes {
+        assert!(text.contains(from), "{from}\n{text}");
+        let changed = text.replace(from, to);
+        let program = parse(&changed).unwrap_or_else(|error| panic!("{error}\n{changed}"));
+        let is_typed = matches!(program.module.instructions[0].op, Op::ManualComputation(_));
+        println!("{from} {is_typed} {typed}");
+        let printed = program.to_string();
+        let again = parse(&printed).unwrap();
+        assert_eq!(again.module, program.module, "{printed}");
+    }
 }
 
 fn choices(max: usize) -> impl Strategy<Value = Vec<Choice>> {

@@ -16,8 +16,8 @@ use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters, tensor_plan};
 use shardwright_partition::explain::{Explanation, Subject};
 use shardwright_partition::{
-    CollectiveSummary, FsdpConfig, ModelModule, PlanOptions, ShardingPlan, Strategy, TENSOR_AXIS, WrapPolicy,
-    data_axes,
+    CollectiveSummary, FsdpConfig, Lowering, ModelModule, PlanOptions, ShardingPlan, Strategy, TENSOR_AXIS,
+    WrapPolicy, data_axes,
 };
 use shardwright_runtime::Runtime;
 use shardwright_runtime::compile::CompiledBy;
@@ -253,17 +253,21 @@ impl Job {
         Ok(results)
     }
 
-    /// Compiles the step of the run, which is not run, and explains what the compiler made of it.
+    /// Compiles the step of the run, lowered as is said here whatever the run's configuration says, and explains what the
+    /// compiler made of it. The step is not run.
     ///
     /// # Errors
-    /// When the devices, the model and the batch do not go together, or the plugin fails or does not tell what it made.
+    /// When the devices, the model and the batch do not go together, the plan cannot be lowered so, or the plugin fails
+    /// or does not tell what it made.
     pub fn explain(
         &self,
         runtime: &Runtime,
+        lowering: Lowering,
         observer: &mut dyn Observer,
     ) -> Result<(TrainStep, Explanation), TrainError> {
         let mesh = self.mesh(runtime)?;
         let (config, module, plan) = self.planned(&mesh, &self.batches(&mesh)?, observer)?;
+        let config = StepConfig { lowering, ..config };
         let (mesh, plan) = config.on_torus(runtime, mesh, plan)?;
         let subject = Subject::of_module(&module, &plan, &config.wrap);
         observer.event(Event::Phase(Phase::Compile));

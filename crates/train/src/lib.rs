@@ -30,6 +30,7 @@ mod save;
 mod schedule;
 mod state;
 mod step;
+mod torus;
 
 pub use config::{
     AdamWConfig, LossDenominator, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig,

@@ -2,7 +2,7 @@
 
 use shardwright_graph::{Graph, GraphError, Recompute, Value};
 use shardwright_hlo::{ArgumentKind, Binary, Comparison, Module, Unary, VerifiedModule, verify};
-use shardwright_mesh::{AbstractMesh, Mesh, Placement};
+use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{
     ModelConfig, ParameterInfo, TensorError, TensorStyle, Weights, causal_loss, logits, parameters,
     tensor_plan,
@@ -98,33 +98,6 @@ impl StepConfig {
                 let body = self.trace(model, Some(&shards))?;
                 Ok(ShardedModule::explicit(&module, plan, body)?)
             }
-        }
-    }
-
-    /// The mesh and the plan that a step is compiled for. Where its collectives are written by hand and the devices lie
-    /// on a torus, they run over the axes of that: compilers make gathers and scatters of those, and not of one axis
-    /// over all.
-    ///
-    /// # Errors
-    /// When the lowering cannot write the plan.
-    pub fn on_torus(
-        &self,
-        runtime: &Runtime,
-        mesh: Mesh,
-        plan: ShardingPlan,
-    ) -> Result<(Mesh, ShardingPlan), TrainError> {
-        // Devices without a topology, or in another order than it suggests, are taken as they are.
-        let placement = match self.lowering.shards(&plan)? {
-            None => None,
-            Some(_) => runtime.physical_topology().ok().and_then(|on| Placement::new(mesh.shape(), &on).ok()),
-        };
-        let is_torus = |placed: &Placement| {
-            *placed.mesh() == mesh && mesh.shape().axis_names().any(|axis| placed.sub_axes(axis).len() > 1)
-        };
-        match placement.filter(is_torus).map(|placed| (placed.physical_mesh().clone(), plan.placed(&placed)))
-        {
-            Some((physical, Ok(placed))) => Ok((physical, placed)),
-            _ => Ok((mesh, plan)),
         }
     }
 

@@ -2,13 +2,15 @@
 
 mod html;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use shardwright_checkpoint::{make_writable_folder, write_bytes_atomic};
 use shardwright_mesh::Mesh;
-use shardwright_partition::explain::{Explanation, Subject};
+use shardwright_partition::Lowering;
+use shardwright_partition::explain::{Comparison, Explanation, Subject};
 use shardwright_runtime::Executable;
 use shardwright_runtime::compile::ChildCompiler;
 
@@ -19,6 +21,7 @@ use super::failure::{Cause, Failure};
 use super::program::ProgramArgs;
 use super::session::{PlaceArgs, Prepared};
 use super::train;
+use super::value::Lowerings;
 
 use html::Surroundings;
 
@@ -33,7 +36,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   shardwright explain step.mlir --mesh fsdp=8
   shardwright explain step.hlo.pb --mesh data=2,fsdp=4 --json
-  shardwright explain train run.json --mesh fsdp=8 --html step.html";
+  shardwright explain train run.json --mesh fsdp=8 --html step.html
+  shardwright explain train run.json --lowering both";
 
 /// The flags of `explain`.
 #[derive(Debug, Args)]
@@ -45,6 +49,9 @@ pub(super) struct ExplainArgs {
     program: Option<ProgramArgs>,
     #[command(flatten)]
     place: PlaceArgs,
+    /// Only of steps of our own, behind `train`
+    #[arg(long, value_name = "LOWERING", hide = true)]
+    lowering: Option<String>,
     #[command(flatten)]
     show: ShowArgs,
 }
@@ -54,6 +61,25 @@ pub(super) struct ExplainArgs {
 enum StepCommand {
     /// Explain the step that `shardwright train` would run with these settings; nothing is trained or saved
     Train(TrainArgs),
+}
+
+/// What there is to show.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Explained<'a> {
+    /// One program.
+    One(&'a Explanation),
+    /// One step in both lowerings.
+    Both { comparison: &'a Comparison, annotate: &'a Explanation, explicit: &'a Explanation },
+}
+
+impl fmt::Display for Explained<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Explained::One(explanation) => explanation.fmt(f),
+            Explained::Both { comparison, .. } => comparison.fmt(f),
+        }
+    }
 }
 
 /// How an explanation is shown.
@@ -76,6 +102,14 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     global.records.check()?;
     arguments.show.check()?;
+    if let Some(lowering) = &arguments.lowering {
+        let message = format!(
+            "--lowering {lowering}: a program that is given can be annotated only; explicit collectives take its source, \
+             which is traced anew over the shards of a device"
+        );
+        let hint = "`shardwright explain train RUN.json --lowering both` compares the lowerings of a step of our own";
+        return Err(Failure::input(message).with_hint(hint));
+    }
     match (&arguments.step, &arguments.program) {
         (Some(_), Some(_)) => Err(Failure::input("explain takes a program, or `train` and its settings")),
         (Some(StepCommand::Train(settings)), None) => explain_step(global, arguments, settings, compiler),
@@ -101,7 +135,7 @@ fn explain_program(
     let plan = session.plan().expect("only bytecode has no plan");
     let executable = session.compile()?;
     let explanation = of_executable(&executable, &Subject::of_plan(plan))?;
-    arguments.show.show(global, &explanation, session.engine(), session.mesh())?;
+    arguments.show.show(global, &Explained::One(&explanation), session.engine(), session.mesh())?;
     session.finish()
 }
 
@@ -111,15 +145,31 @@ fn explain_step(
     settings: &TrainArgs,
     compiler: &ChildCompiler,
 ) -> Result<(), Failure> {
-    let train::Prepared { config, options, mut report } = train::prepare(global, settings, compiler)?;
+    let train::Prepared { config, lowering, options, mut report } =
+        train::prepare(global, settings, compiler)?;
     let job = engine::prepare_unsaved(&config, &mut report);
     report.end();
     let job = job?;
     let engine = Engine::start(&super::fetch::plugin(global)?, &options)?;
-    let explained = engine.explain(&job, &mut report);
-    report.end();
-    let (step, explanation) = explained?;
-    arguments.show.show(global, &explanation, &engine, step.executable().mesh())?;
+    let mut explain = |lowering| {
+        let explained = engine.explain(&job, lowering, &mut report);
+        report.end();
+        explained
+    };
+    match lowering.value {
+        Lowerings::One(lowering) => {
+            let (step, explanation) = explain(lowering)?;
+            arguments.show.show(global, &Explained::One(&explanation), &engine, step.executable().mesh())?;
+        }
+        Lowerings::Both => {
+            // Not every plan can be written as collectives, and that one can tell before anything is compiled.
+            let (step, explicit) = explain(Lowering::Explicit)?;
+            let (_, annotated) = explain(Lowering::Annotate)?;
+            let comparison = Comparison::new(("annotate", &annotated), ("explicit", &explicit));
+            let both = Explained::Both { comparison: &comparison, annotate: &annotated, explicit: &explicit };
+            arguments.show.show(global, &both, &engine, step.executable().mesh())?;
+        }
+    }
     global.records.finish(engine.counters(), global.verbosity(), &options)
 }
 
@@ -141,20 +191,20 @@ impl ShowArgs {
     fn show(
         &self,
         global: &GlobalArgs,
-        explanation: &Explanation,
+        explained: &Explained<'_>,
         engine: &Engine,
         mesh: &Mesh,
     ) -> Result<(), Failure> {
         if let Some(path) = &self.html {
             let surroundings = Surroundings { mesh, opening: &engine.opening() };
-            write_page(path, &html::page(explanation, &surroundings))?;
+            write_page(path, &html::page(explained, &surroundings))?;
             if global.verbosity() > Verbosity::Quiet {
                 console::note(format!("page written to {}", path.display()));
             }
         }
         match self.json {
-            true => console::result(json(explanation)),
-            false => console::result(explanation.to_string().trim_end()),
+            true => console::result(json(explained)),
+            false => console::result(explained.to_string().trim_end()),
         }
         Ok(())
     }

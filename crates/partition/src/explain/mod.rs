@@ -33,7 +33,7 @@ mod types;
 mod units;
 mod verdict;
 
-pub use compare::{Comparison, ComparisonRow};
+pub use compare::{Comparison, ComparisonDifference, ComparisonRow};
 use shardwright_hlo::compiled::{Collective, CompiledProgram};
 pub use subject::{Fsdp, Subject, SubjectArgument, SubjectOutput, SubjectUnit};
 pub use types::{

@@ -68,8 +68,8 @@ fn parameter(
     argument: &SubjectArgument,
     exchanges: &Exchanges,
 ) -> ParameterReport {
-    let size = plan.subject.elements_in_use(argument).max(1) as f64;
-    // A gather over one axis after the other, or a padded one, gives more elements than the array has.
+    let size = plan.subject.elements_in_use(argument).max(1) as f64 * plan.subject.parts_gathered(argument);
+    // A padded gather gives more elements than the array has.
     let times = |elements: u64| match elements {
         0 => 0,
         _ => ((elements as f64 / size).round() as u64).max(1),

@@ -153,6 +153,16 @@ impl Subject {
         self.split_axes(argument).next().is_some()
     }
 
+    /// How much travels when an argument is gathered over one axis after the other, in parts of the argument.
+    pub(super) fn parts_gathered(&self, argument: &SubjectArgument) -> f64 {
+        let part = |part: &mut f64, axis: &AxisName| {
+            let gathered = *part;
+            *part /= self.size(axis) as f64;
+            Some(gathered)
+        };
+        self.split_axes(argument).scan(1.0, part).sum::<f64>().max(1.0)
+    }
+
     /// The axes of several devices over which FSDP splits an argument, major to minor.
     pub(super) fn split_axes<'a>(
         &'a self,

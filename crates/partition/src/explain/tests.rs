@@ -635,12 +635,25 @@ fn two_programs_are_compared_by_what_travels() {
         pinned: FSDP: 2 of 2 split parameters are gathered, at a price: 2 gradients are summed whole by all-reduces and then cut, which sends twice what reduce-scatters would
         open: not FSDP: 2 of 2 split parameters are never gathered, and 8.0 KiB of activations travel
 
-                       over   pinned       bytes        sent   open      bytes       sent
-          all-gather   fsdp      16×   128.0 KiB   112.0 KiB     1×    8.0 KiB    7.0 KiB
-          all-reduce   fsdp       9×    64.0 KiB   112.0 KiB     1×    8.0 KiB   14.0 KiB
-          all                    25×   192.0 KiB   224.0 KiB     2×   16.0 KiB   21.0 KiB
+        Traffic in one run, per device
+          for                          over   pinned       bytes        sent   open      bytes       sent
+          weights         all-gather   fsdp      16×   128.0 KiB   112.0 KiB      –
+          gradients       all-reduce   fsdp       8×    64.0 KiB   112.0 KiB      –
+          batch           all-gather   fsdp        –                             1×    8.0 KiB    7.0 KiB
+          activations     all-reduce   fsdp        –                             1×    8.0 KiB   14.0 KiB
+          a few numbers   all-reduce   fsdp       1×         4 B         6 B      –
+          all                          –         25×   192.0 KiB   224.0 KiB     2×   16.0 KiB   21.0 KiB
 
-        peak memory per device: pinned 54.5 KiB, open 417.0 KiB
+        What differs
+          of                                         over   pinned      bytes       sent   open     bytes       sent
+          down                          all-gather   fsdp       8×   64.0 KiB   56.0 KiB      –
+          up                            all-gather   fsdp       8×   64.0 KiB   56.0 KiB      –
+          gradient of down              all-reduce   fsdp       4×   32.0 KiB   56.0 KiB      –
+          gradient of up                all-reduce   fsdp       4×   32.0 KiB   56.0 KiB      –
+          jit(step)/jvp()/dot_general   all-reduce   fsdp        –                           1×   8.0 KiB   14.0 KiB
+          x                             all-gather   fsdp        –                           1×   8.0 KiB    7.0 KiB
+
+        Peak memory per device: pinned 54.5 KiB, open 417.0 KiB
     "#]].assert_eq(&comparison.to_string());
 }
 

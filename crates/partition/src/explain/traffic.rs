@@ -185,13 +185,17 @@ fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece
     if planned == Some(kind) {
         return other_dtype(subject, collective, piece);
     }
-    let of = match &piece.cause {
+    let instead = planned.map(|planned| format!(" in place of {planned}")).unwrap_or_default();
+    Some(format!("{kind}{instead}, {}", folded_cause(piece)))
+}
+
+/// What a piece comes from; equal for pieces of layers that are alike.
+pub(super) fn folded_cause(piece: &Piece) -> String {
+    match &piece.cause {
         Cause::Argument(name) | Cause::Output(name) | Cause::Op(name) => folded_name(name),
         Cause::GradientOf(name) => format!("gradient of {}", folded_name(name)),
         Cause::Unknown => format!("an array {}", piece.ty),
-    };
-    let instead = planned.map(|planned| format!(" in place of {planned}")).unwrap_or_default();
-    Some(format!("{kind}{instead}, {of}"))
+    }
 }
 
 /// What of a planned exchange is not as the plan counts it: it is of another dtype than the parameter.

@@ -3,6 +3,7 @@
 //! Everything can be read without the script, which sorts tables, and without colours, which words stand beside. All
 //! text is escaped in `markup`, since names come from programs of anybody.
 
+mod compare;
 mod markup;
 mod memory;
 mod tables;
@@ -14,8 +15,9 @@ mod tests;
 
 use shardwright_mesh::{Mesh, svg_mesh};
 use shardwright_partition::Bytes;
-use shardwright_partition::explain::{Explanation, MeshAxis};
+use shardwright_partition::explain::{Explanation, MeshAxis, Verdict};
 
+use super::Explained;
 use markup::{Cell, escape, svg_image};
 
 const STYLE: &str = include_str!("page.css");
@@ -29,16 +31,20 @@ pub(super) struct Surroundings<'a> {
     pub(super) opening: &'a [String],
 }
 
-/// The page of an explanation.
-pub(super) fn page(explanation: &Explanation, surroundings: &Surroundings<'_>) -> String {
+/// The page of an explanation. Of two lowerings, it has what they have not in common, and the rest of the explicit one.
+pub(super) fn page(explained: &Explained<'_>, surroundings: &Surroundings<'_>) -> String {
+    let (explanation, compared) = match explained {
+        Explained::One(explanation) => (*explanation, String::new()),
+        Explained::Both { comparison, explicit, .. } => (*explicit, compare::lowerings(comparison)),
+    };
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{}{}{}</main>\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{}{}{compared}{}</main>\n\
          <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         header(explanation, surroundings),
-        verdict(explanation),
+        verdict(&explanation.verdict),
         sections(explanation),
         title = escape(format!("{}: what the compiler made of it", explanation.program)),
     )
@@ -72,21 +78,25 @@ fn sections(explanation: &Explanation) -> String {
         ("Collectives", tables::collectives(explanation)),
         ("Not known", notes(explanation)),
     ];
-    let section = |(title, content): (&str, String)| match content.as_str() {
-        "" => String::new(),
-        content => format!("<section>\n<h2>{title}</h2>\n{content}</section>\n"),
-    };
-    sections.map(section).concat()
+    sections.map(|(title, content)| section(title, &content)).concat()
 }
 
-fn verdict(explanation: &Explanation) -> String {
-    let grade = explanation.verdict.grade;
-    let class = words::grade_class(grade);
-    let next = explanation.verdict.next_step.as_ref();
+/// A section, if there is something in it.
+fn section(title: &str, content: &str) -> String {
+    match content {
+        "" => String::new(),
+        content => format!("<section>\n<h2>{title}</h2>\n{content}</section>\n"),
+    }
+}
+
+fn verdict(verdict: &Verdict) -> String {
+    let Verdict { grade, summary, next_step } = verdict;
+    let class = words::grade_class(*grade);
+    let next = next_step.as_ref();
     let next = next.map(|next| format!("<p><b>Next:</b> {}</p>\n", escape(next))).unwrap_or_default();
     format!(
         "<section class=\"verdict {class}\">\n<p><span class=\"badge {class}\">{grade}</span> {}</p>\n{next}</section>\n",
-        escape(&explanation.verdict.summary)
+        escape(summary)
     )
 }
 

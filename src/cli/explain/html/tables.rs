@@ -179,11 +179,11 @@ fn without_numbers(name: &str, count: usize) -> String {
     parts.collect()
 }
 
-fn badge(grade: Grade) -> Cell {
+pub(super) fn badge(grade: Grade) -> Cell {
     Cell::Badge { class: words::grade_class(grade), word: grade.to_string(), order: grade as usize }
 }
 
-fn count(count: u64) -> Cell {
+pub(super) fn count(count: u64) -> Cell {
     Cell::Number { value: count as f64, text: count.to_string() }
 }
 

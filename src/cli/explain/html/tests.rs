@@ -1,8 +1,8 @@
 use shardwright_hlo::compiled::CollectiveKind;
 use shardwright_mesh::AbstractMesh;
 use shardwright_partition::explain::{
-    Cause, ClassBytes, CompiledMemory, ExplainedCollective, Grade, MemoryClass, MemoryPoint, MemoryReport,
-    ParameterReport, Pass, Piece, Purpose, Reduced, Runs, Traffic, UnitReport, Verdict, Volume,
+    Cause, ClassBytes, Comparison, CompiledMemory, ExplainedCollective, Grade, MemoryClass, MemoryPoint,
+    MemoryReport, ParameterReport, Pass, Piece, Purpose, Reduced, Runs, Traffic, UnitReport, Verdict, Volume,
 };
 
 use super::*;
@@ -154,9 +154,13 @@ fn memory(steps: u64) -> MemoryReport {
 }
 
 fn page_of(explanation: &Explanation) -> String {
+    page_of_explained(&Explained::One(explanation))
+}
+
+fn page_of_explained(explained: &Explained<'_>) -> String {
     let mesh = Mesh::new(AbstractMesh::parse("data=2,fsdp=4").unwrap(), (0..8).collect::<Vec<_>>()).unwrap();
     let opening = ["plugin    cpu, PJRT API 0.115".to_owned(), "platform  cpu, 8 devices".to_owned()];
-    page(explanation, &Surroundings { mesh: &mesh, opening: &opening })
+    page(explained, &Surroundings { mesh: &mesh, opening: &opening })
 }
 
 #[test]
@@ -215,4 +219,24 @@ fn numbers_beyond_all_memory_do_no_harm() {
     explanation.memory.peak_position = u64::MAX;
     let page = page_of(&explanation);
     assert!(!page.contains("NaN") && !page.contains("inf"));
+}
+
+#[test]
+fn two_lowerings_stand_side_by_side() {
+    let (annotate, mut explicit) = (decoder("step", 2), decoder("step", 2));
+    explicit.verdict = verdict(Grade::AsPlanned, "as planned <b>");
+    for collective in &mut explicit.collectives {
+        if collective.pieces[0].cause == Cause::GradientOf("model.layers.1.norm.weight".into()) {
+            collective.kind = CollectiveKind::AllReduce;
+        }
+    }
+    let comparison = Comparison::new(("annotate", &annotate), ("explicit", &explicit));
+    let both = Explained::Both { comparison: &comparison, annotate: &annotate, explicit: &explicit };
+    let page = page_of_explained(&both);
+    let section = page.split("<h2>").find(|section| section.starts_with("Two lowerings")).unwrap();
+    assert!(section.contains("as planned &lt;b&gt;"), "{section}");
+    let rows = |cause: &str| section.matches(cause).count();
+    // Two reduce-scatters in one program; one, and an all-reduce, in the other.
+    assert_eq!(rows("gradient of model.layers.*.norm.weight"), 2, "{section}");
+    assert_eq!(rows("gradient of model.layers.*.mlp.up_proj.weight"), 0, "{section}");
 }

@@ -11,6 +11,7 @@
 mod attribute;
 mod constant;
 mod entry;
+mod manual;
 mod ops;
 mod problem;
 mod renumber;
@@ -24,6 +25,7 @@ use std::collections::{HashMap, HashSet};
 use shardwright_tensor::{HostArray, TensorType};
 
 use self::attribute::{Entries, string, symbol};
+use self::manual::Surroundings;
 use self::sharding::{constraint, is_sharding};
 use super::error::ParseError;
 use super::shared::Text;
@@ -61,6 +63,10 @@ struct Lifter<'t> {
     sources: HashMap<&'t str, SourceId>,
     scope: Scope<'t>,
     starts: Starts,
+    /// The manual region that is being read.
+    manual: Option<Surroundings>,
+    /// The values of regions that were read in vain.
+    given_up: HashSet<ValueId>,
 }
 
 /// A call of a function that may not have been read yet.
@@ -104,6 +110,8 @@ impl<'t> Lifter<'t> {
             sources: HashMap::new(),
             scope: Scope::default(),
             starts: Starts::default(),
+            manual: None,
+            given_up: HashSet::new(),
         }
     }
 
@@ -143,7 +151,7 @@ impl<'t> Lifter<'t> {
 
     /// What the whole is, which was checked piece by piece where it was written.
     fn finish(mut self, module: &Operation) -> Result<Parsed> {
-        self.drop_starts();
+        self.drop_unused();
         let Lifter { text, module: lifted, stated, positions, functions, .. } = self;
         let module = verify(lifted).map_err(|errors| {
             let at = match &errors.problems[..] {
@@ -271,6 +279,11 @@ impl<'t> Lifter<'t> {
         if let Some(constraint) = constraint(op) {
             return Ok((constraint, Vec::new()));
         }
+        if op.name == "sdy.manual_computation"
+            && let Some(manual) = self.manual_computation(op, operands, results)?
+        {
+            return Ok(manual);
+        }
         let others = || op.attributes.iter().filter(|a| !is_sharding(op, a));
         let bare = op.properties.is_empty() && others().next().is_none();
         let control = match &*op.name {
@@ -283,7 +296,12 @@ impl<'t> Lifter<'t> {
             "stablehlo.constant" => self.constant(op, results)?.filter(|_| others().next().is_none()),
             _ => self.typed(op, operands, results),
         };
-        if let Some(typed @ (Op::Reduce { .. } | Op::Scatter { .. })) = control {
+        if let Some(
+            typed
+            @ (Op::Reduce { .. } | Op::Scatter { .. } | Op::AllReduce { .. } | Op::ReduceScatter { .. }),
+        ) = control
+        {
+            // What their regions say is in the op.
             return Ok((typed, Vec::new()));
         }
         let kept = || OtherOp {
@@ -312,7 +330,7 @@ impl<'t> Lifter<'t> {
         }
         let [ValueType::Tensor(result)] = results else { return None };
         let entries = Entries::without(op, |entry| is_sharding(op, entry));
-        ops::typed(op, entries, &types, result, starts)
+        ops::typed(op, entries, &types, result, starts, self.manual.as_ref())
     }
 
     fn call(&self, op: &Operation) -> Result<Op> {
@@ -474,10 +492,12 @@ impl<'t> Lifter<'t> {
         Location { source, ..Location::default() }
     }
 
-    /// Leaves out the constants that are only there for reductions to start from, and numbers the values anew.
-    fn drop_starts(&mut self) {
+    /// Leaves out the constants that are only there for reductions to start from, and what was read in vain, and numbers
+    /// the values anew.
+    fn drop_unused(&mut self) {
         let Starts { of_reductions, used_otherwise, .. } = std::mem::take(&mut self.starts);
-        let dropped: HashSet<ValueId> = of_reductions.difference(&used_otherwise).copied().collect();
+        let mut dropped = std::mem::take(&mut self.given_up);
+        dropped.extend(of_reductions.difference(&used_otherwise));
         if !dropped.is_empty() {
             let values = &mut self.stated.values;
             renumber::without(&mut self.module, values, &mut self.positions, &dropped);

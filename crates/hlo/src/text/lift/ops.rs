@@ -3,6 +3,7 @@
 use shardwright_tensor::{DType, TensorType};
 
 use super::attribute::{Entries, boolean, fields, integers, size, sizes, word};
+use super::manual::Surroundings;
 use crate::print;
 use crate::text::tree::{Named, Operation, TreeRegion};
 use crate::{
@@ -12,19 +13,22 @@ use crate::{
 /// The op that says all that was written of an operation which gives an array of type `result`, if one does. `None`
 /// leaves it as it was written.
 ///
-/// `starts` tells whether the operand of this index is the constant that a reduction starts from.
+/// `starts` tells whether the operand of this index is the constant that a reduction starts from. Collectives have rules
+/// in a manual region alone.
 pub(super) fn typed(
     op: &Operation,
     mut entries: Entries<'_>,
     operands: &[TensorType],
     result: &TensorType,
     starts: impl Fn(usize, Reduction) -> bool,
+    manual: Option<&Surroundings>,
 ) -> Option<Op> {
     let name = op.name.strip_prefix("stablehlo.")?;
     let typed = match name {
         "reduce" | "scatter" if !joins_in(op, operands.first()?.dtype) => return None,
         "reduce" => reduce(op, &mut entries, starts)?,
         "scatter" => scatter(op, &mut entries)?,
+        "all_gather" | "all_reduce" | "reduce_scatter" => collective(name, op, &mut entries, manual?)?,
         _ if !op.regions.is_empty() => return None,
         _ => plain(name, &mut entries, operands, result)?,
     };
@@ -145,6 +149,18 @@ fn scatter(op: &Operation, entries: &mut Entries<'_>) -> Option<Op> {
     };
     let one_array = op.operands.len() == 3;
     (one_array && dims.is_empty()).then_some(Op::Scatter { kind, dims: numbers })
+}
+
+/// A collective along axes of the mesh of the region around it, on one array.
+fn collective(name: &str, op: &Operation, entries: &mut Entries<'_>, manual: &Surroundings) -> Option<Op> {
+    let axes = manual.take_group(entries)?;
+    let kind = || reduction(op.regions.first().filter(|_| op.regions.len() == 1)?);
+    let collective = match name {
+        "all_gather" => Op::AllGather { dim: size(entries.take("all_gather_dim")?)?, axes },
+        "all_reduce" => Op::AllReduce { kind: kind()?, axes },
+        _ => Op::ReduceScatter { kind: kind()?, dim: size(entries.take("scatter_dimension")?)?, axes },
+    };
+    (op.operands.len() == 1).then_some(collective)
 }
 
 /// A reduction of one array from its own neutral element.
