@@ -10,7 +10,7 @@ use shardwright_hlo::proto::HloProgram;
 use shardwright_hlo::{Parsed, Signature};
 use shardwright_mesh::AbstractMesh;
 use shardwright_partition::{
-    DimRule, Lint, LintOptions, MeshChoiceError, RuleOptions, RulesFile, Severity, ShardRules, ShardedHlo,
+    DimRule, Lint, LintOptions, MeshChoiceError, Pins, RuleOptions, RulesFile, Severity, ShardRules, ShardedHlo,
     ShardedModule, ShardingPlan, choose_mesh, lint, needed_by_results,
 };
 use shardwright_pjrt::ProgramFormat;
@@ -67,6 +67,10 @@ pub(super) struct ProgramArgs {
     /// Which dim of a parameter is split: largest_divisible, strict_largest, dim0 [default: largest_divisible]
     #[arg(long = "fsdp_dim_rule", value_name = "RULE")]
     fsdp_dim_rule: Option<String>,
+    /// What is pinned inside StableHLO text: arguments (what rules and the program say), or fsdp (weights where they
+    /// are used, gradients and activations too, where parameters are split as FSDP does) [default: fsdp]
+    #[arg(long, value_name = "WHAT")]
+    pin: Option<String>,
 }
 
 /// A program that was read.
@@ -141,13 +145,14 @@ impl ProgramArgs {
 
     /// Whether nothing is said of where arrays lie.
     pub(super) fn asks_for_nothing(&self) -> bool {
-        let ProgramArgs { mesh, shard, donate, rules, fsdp_axis, fsdp_dim_rule, .. } = self;
+        let ProgramArgs { mesh, shard, donate, rules, fsdp_axis, fsdp_dim_rule, pin, .. } = self;
         mesh.is_none()
             && shard.is_empty()
             && donate.is_empty()
             && rules.is_none()
             && fsdp_axis.is_none()
             && fsdp_dim_rule.is_none()
+            && pin.is_none()
     }
 
     /// Whether the size of an axis is left to the number of devices.
@@ -168,6 +173,10 @@ impl ProgramArgs {
         }
         for pattern in &self.donate {
             rules.donate(pattern).map_err(|error| input("--donate", error))?;
+        }
+        if let Some(word) = &self.pin {
+            let unknown = || Failure::input(format!("--pin: expected {}, found {word:?}", Pins::wanted()));
+            rules.pin(Pins::parse(word).ok_or_else(unknown)?);
         }
         let asked = match (&self.mesh, &file.mesh) {
             (Some(text), _) => Some(parse_mesh("--mesh", text, devices)?),

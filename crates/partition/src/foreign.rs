@@ -19,11 +19,14 @@
 //! A rule never overrules the program: where they differ, that is an error which names both.
 
 mod error;
+mod flow;
+mod fsdp;
 mod guess;
 mod outputs;
 mod pin;
 mod stated;
 mod table;
+mod update;
 mod uses;
 
 use shardwright_hlo::{ArgumentKind, Signature};
@@ -31,6 +34,7 @@ use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, PartitionSpec, Sha
 use shardwright_tensor::TensorType;
 
 pub use self::error::{RuleErrors, RuleProblem};
+pub use self::fsdp::{PinCounts, Pins};
 pub use self::pin::PinError;
 pub use self::stated::{MeshChoiceError, choose_mesh};
 pub use self::table::PlanTable;

@@ -55,7 +55,7 @@ pub use config::{
 };
 pub use explicit::{Lowering, Shards};
 pub use foreign::{
-    MeshChoiceError, PinError, PlanTable, RuleErrors, RuleOptions, RuleProblem, choose_mesh,
+    MeshChoiceError, PinCounts, PinError, Pins, PlanTable, RuleErrors, RuleOptions, RuleProblem, choose_mesh,
     needed_by_results,
 };
 pub use lint::{Lint, LintCode, LintOptions, Severity, lint};

@@ -12,6 +12,7 @@ use shardwright_tensor::TensorType;
 use thiserror::Error;
 
 use super::error::{did_you_mean, nearest};
+use super::fsdp::{self, PinCounts, Pins};
 use crate::rules::{Rule, Says, Target, Which, op_names};
 use crate::{DimRule, ShardError, ShardRules, ShardedHlo, ShardedModule, ShardingPlan};
 
@@ -79,6 +80,8 @@ impl ShardedModule {
     /// A program that was read from text, pinned as a plan and rules about ops say. What it says itself of values
     /// between its arguments and outputs stays.
     ///
+    /// Where parameters are split as FSDP does, [`Pins::Fsdp`] pins weights where they are used, and gradients.
+    ///
     /// # Errors
     /// When the plan is of another program, the program is not sound, a rule about ops matches none or does not fit, or
     /// the program says things of its inside that no sharding over this mesh is.
@@ -87,7 +90,8 @@ impl ShardedModule {
         plan: &ShardingPlan,
         rules: &ShardRules,
     ) -> Result<ShardedModule, PinError> {
-        let Parsed { mut module, stated } = parsed;
+        let Parsed { module, stated } = parsed;
+        let mut module = verify(module)?.into_inner();
         for (output, planned) in module.outputs.iter_mut().zip(plan.outputs()) {
             output.donor = planned.donor;
             if let Some(argument) = planned.donor.and_then(|donor| module.arguments.get_mut(donor)) {
@@ -98,10 +102,17 @@ impl ShardedModule {
         let mut ops = OpRules::new(rules, plan);
         values.extend(ops.pin_module(&mut module)?);
         ops.check_all_used()?;
+        let mut counts = PinCounts::default();
+        if rules.pins() == Pins::Fsdp {
+            let fixed = values.keys().chain(kept.values.keys()).copied().collect();
+            let (pinned, found) = fsdp::pin(&mut module, plan, rules, &fixed);
+            values.extend(pinned);
+            counts = found;
+        }
         let arguments = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
         let outputs = plan.outputs().iter().map(|o| o.sharding.clone()).collect();
         let sharded = ShardedModule::new(verify(module)?, plan.mesh(), arguments, outputs)?;
-        Ok(sharded.with_pinned(values, kept))
+        Ok(sharded.with_pinned(values, kept, counts))
     }
 }
 

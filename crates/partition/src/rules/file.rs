@@ -8,8 +8,9 @@ use thiserror::Error;
 
 use super::placement::{Placement, Says};
 use super::{RuleParseError, ShardRules};
+use crate::Pins;
 
-const KEYS: [&str; 4] = ["mesh", "axis", "shard", "donate"];
+const KEYS: [&str; 5] = ["mesh", "axis", "shard", "donate", "pin"];
 
 /// What a rules file says. Every key may be left out:
 ///
@@ -23,12 +24,13 @@ const KEYS: [&str; 4] = ["mesh", "axis", "shard", "donate"];
 ///     "w1": ["fsdp", null],
 ///     "x": "batch"
 ///   },
-///   "donate": ["params.*"]
+///   "donate": ["params.*"],
+///   "pin": "fsdp"
 /// }
 /// ```
 ///
 /// `shard` has patterns and placements, of which the last one that matches counts; a list is a spec. `axis` is the one
-/// that parameters are split over.
+/// that parameters are split over. `pin` is what is pinned inside the program, one of the words of [`Pins`].
 ///
 /// ```
 /// use shardwright_partition::RulesFile;
@@ -102,6 +104,7 @@ impl RulesFile {
         for pattern in raw.donate.unwrap_or_default() {
             rules.donate(&pattern).map_err(wrong)?;
         }
+        raw.pin.into_iter().for_each(|Pin(pins)| rules.pin(pins));
         Ok(RulesFile { mesh: raw.mesh, axis: raw.axis, rules })
     }
 }
@@ -126,6 +129,17 @@ struct Raw {
     axis: Option<String>,
     shard: Option<Entries>,
     donate: Option<Vec<String>>,
+    pin: Option<Pin>,
+}
+
+struct Pin(Pins);
+
+impl<'de> Deserialize<'de> for Pin {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let wanted = || format!("pin: expected {}, found {word:?}", Pins::wanted());
+        Pins::parse(&word).map(Pin).ok_or_else(|| D::Error::custom(wanted()))
+    }
 }
 
 /// The pairs of a JSON object in their order. A map would drop repeated keys.
@@ -158,6 +172,7 @@ impl<'de> Deserialize<'de> for Raw {
                         "axis" => once(&mut raw.axis, &key, || map.next_value())?,
                         "shard" => once(&mut raw.shard, &key, || map.next_value())?,
                         "donate" => once(&mut raw.donate, &key, || map.next_value())?,
+                        "pin" => once(&mut raw.pin, &key, || map.next_value())?,
                         _ => return Err(A::Error::custom(unknown_key(&key))),
                     }
                 }
@@ -221,7 +236,8 @@ mod tests {
             Ok(file) => {
                 let rules: Vec<&str> = file.rules.rules.iter().map(|r| r.text.as_str()).collect();
                 let donated: Vec<&str> = file.rules.donated.iter().map(|p| p.text.as_str()).collect();
-                format!("{:?} {:?} {rules:?} {donated:?}\n", file.mesh, file.axis)
+                let pins = file.rules.pins().word();
+                format!("{:?} {:?} {rules:?} {donated:?} {pins}\n", file.mesh, file.axis)
             }
             Err(error) => format!("error: {error}\n"),
         };
@@ -233,7 +249,7 @@ mod tests {
         check(
             &[
                 "{}",
-                r#"{"mesh": "fsdp=8", "axis": "x", "donate": ["params.*"]}"#,
+                r#"{"mesh": "fsdp=8", "axis": "x", "donate": ["params.*"], "pin": "arguments"}"#,
                 r#"{"shard": {"b": "fsdp", "a": ["fsdp", null], "b": "(-, fsdp)", "c": [["data", "fsdp"], null]}}"#,
             ],
             expect![[r#"
@@ -260,6 +276,7 @@ mod tests {
                 r#"{"shard": {"kind:foo": "fsdp"}}"#,
                 r#"{"donate": ["op:add"]}"#,
                 r#"{"donate": ["a"]} x"#,
+                r#"{"pin": "none"}"#,
             ],
             expect![[r#"
                 error: rules.json:1:1: EOF while parsing a value
