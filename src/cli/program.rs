@@ -10,8 +10,8 @@ use shardwright_hlo::proto::HloProgram;
 use shardwright_hlo::{Parsed, Signature};
 use shardwright_mesh::AbstractMesh;
 use shardwright_partition::{
-    DimRule, Lint, LintOptions, MeshChoiceError, Pins, RuleOptions, RulesFile, Severity, ShardRules, ShardedHlo,
-    ShardedModule, ShardingPlan, choose_mesh, lint, needed_by_results,
+    DimRule, Lint, LintOptions, MeshChoiceError, Pins, RuleOptions, RulesFile, Severity, ShardRules,
+    ShardedHlo, ShardedModule, ShardingPlan, choose_mesh, lint, needed_by_results, uses_of_arguments,
 };
 use shardwright_pjrt::ProgramFormat;
 use shardwright_runtime::compile::ForeignProgram;
@@ -196,7 +196,11 @@ impl ProgramArgs {
             (Err(MeshChoiceError::None), Some(default)) => default,
             (chosen, _) => chosen.map_err(|error| wrong(error.into()))?,
         };
-        let options = RuleOptions { axis, dim_rule, needed };
+        let uses = match &program.form {
+            ProgramForm::Text(parsed) => Some(uses_of_arguments(&parsed.module)),
+            ProgramForm::Hlo(_) | ProgramForm::Bytecode(_) => None,
+        };
+        let options = RuleOptions { axis, dim_rule, needed, uses };
         let plan = ShardingPlan::by_rules(&signature, &mesh, &rules, &options);
         let plan = plan.map_err(|error| wrong(error.into()))?;
         let lints = lint(&plan, &LintOptions { devices, ..LintOptions::default() });

@@ -124,7 +124,8 @@ impl<'m> Flow<'m> {
             Origin::Carried { by, index } if is_unchanged(by, index) => vec![by.operands[index]],
             Origin::Carried { .. } => Vec::new(),
             Origin::Result { of, index } => match &of.op {
-                Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::DynamicSlice { .. } => {
+                Op::Reshape(_) | Op::Transpose(_) => vec![of.operands[0]],
+                Op::Slice(_) | Op::DynamicSlice { .. } if self.sliced_dim(of).is_some() => {
                     vec![of.operands[0]]
                 }
                 Op::OptimizationBarrier | Op::Boundary(_) => vec![of.operands[index]],
@@ -135,6 +136,69 @@ impl<'m> Flow<'m> {
                 op => self.body(op).map(|(_, body)| vec![body.results[index]]).unwrap_or_default(),
             },
         }
+    }
+
+    /// The dim of which a slice takes one index, if it takes all of the others.
+    fn sliced_dim(&self, of: &Instruction) -> Option<usize> {
+        let (whole, slice) = (self.dims(*of.operands.first()?)?, self.dims(*of.results.first()?)?);
+        let mut cut = (0..whole.len()).filter(|&dim| whole[dim] != slice[dim]);
+        let dim = cut.next().filter(|&dim| slice[dim] == 1)?;
+        cut.next().is_none().then_some(dim)
+    }
+
+    /// For each value, a dim of which one index at a time is taken of it.
+    pub(super) fn sliced_dims(&self) -> Vec<Option<usize>> {
+        let mut sliced = vec![None; self.origins.len()];
+        let mut rest = Vec::new();
+        for origin in &self.origins {
+            if let Origin::Result { of, .. } = *origin
+                && matches!(of.op, Op::Slice(_) | Op::DynamicSlice { .. })
+            {
+                rest.extend(self.sliced_dim(of).map(|dim| (of.operands[0], dim)));
+            }
+        }
+        while let Some((value, dim)) = rest.pop() {
+            let known: &mut Option<usize> = &mut sliced[value.index()];
+            // Only what has the same dims can be told of.
+            if known.is_none() {
+                *known = Some(dim);
+                let alike =
+                    self.sources(value).into_iter().filter(|source| self.dims(*source) == self.dims(value));
+                rest.extend(alike.map(|source| (source, dim)));
+            }
+        }
+        sliced
+    }
+
+    /// The argument of the program that a value is, with a part of it, or several, written anew.
+    pub(super) fn overwritten(&self, value: ValueId) -> Option<ValueId> {
+        let (mut value, mut is_written) = (value, false);
+        let mut calls: Vec<&Instruction> = Vec::new();
+        // Functions that call others many times over could make the way longer than the program.
+        for _ in 0..self.origins.len() {
+            value = match self.origin(value) {
+                Origin::Outside => return is_written.then_some(value),
+                Origin::FunctionArgument { index, .. } => calls.pop()?.operands[index],
+                Origin::Carried { by, index } => by.operands[index],
+                Origin::Result { of, index } => match &of.op {
+                    Op::DynamicUpdateSlice => {
+                        is_written = true;
+                        of.operands[0]
+                    }
+                    Op::While => of.regions[1].results[index],
+                    // One that sets elements: what adds to them is known by its dims.
+                    Op::Other(op) if op.name == "stablehlo.scatter" => {
+                        is_written = true;
+                        of.operands[0]
+                    }
+                    op => {
+                        calls.push(of);
+                        self.body(op)?.1.results[index]
+                    }
+                },
+            };
+        }
+        None
     }
 
     /// Whether all elements are the same, as far as one looks.
@@ -183,8 +247,5 @@ pub(super) fn is_unchanged(by: &Instruction, index: usize) -> bool {
 
 /// Whether each element of the result is computed from the same element of the operands, or from scalars.
 pub(super) fn is_elementwise(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp | Op::Convert(_)
-    )
+    matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp | Op::Convert(_))
 }

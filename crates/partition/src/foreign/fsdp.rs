@@ -69,7 +69,12 @@ impl fmt::Display for PinCounts {
         let s = |count: usize| if count == 1 { "" } else { "s" };
         let PinCounts { weights, gradients } = *self;
         let they = if weights == 1 { "it is" } else { "they are" };
-        write!(f, "pinned inside: {weights} weight{} where {they} used, {gradients} gradient{}", s(weights), s(gradients))
+        write!(
+            f,
+            "pinned inside: {weights} weight{} where {they} used, {gradients} gradient{}",
+            s(weights),
+            s(gradients)
+        )
     }
 }
 
@@ -81,7 +86,8 @@ pub(super) fn pin(
     fixed: &BTreeSet<ValueId>,
 ) -> (BTreeMap<ValueId, NamedSharding>, PinCounts) {
     let is_fsdp = |argument: &PlannedArgument| {
-        !argument.sharding.is_fully_replicated() && is_by_fsdp(plan, rules, &argument.decision)
+        let is_trained = matches!(argument.kind, ArgumentKind::Parameter | ArgumentKind::State { .. });
+        is_trained && !argument.sharding.is_fully_replicated() && is_by_fsdp(plan, rules, &argument.decision)
     };
     if !plan.arguments().iter().any(|a| a.kind == ArgumentKind::Parameter && is_fsdp(a)) {
         return Default::default();
@@ -92,13 +98,15 @@ pub(super) fn pin(
         let parameters = parameters.filter(|(_, a)| a.kind == ArgumentKind::Parameter && is_fsdp(a));
         let is_weight = flow.made_of(parameters.map(|(argument, _)| argument.value));
         let outputs = module.outputs.iter().zip(plan.outputs());
-        let kept = outputs.filter(|(_, planned)| planned.donor.is_some_and(|donor| is_fsdp(&plan.arguments()[donor])));
+        let kept = outputs
+            .filter(|(_, planned)| planned.donor.is_some_and(|donor| is_fsdp(&plan.arguments()[donor])));
         let kept = kept.map(|(output, planned)| (output.value, planned.sharding.clone())).collect();
         let update = Update::of(&flow, kept, &is_weight);
         Pinning { is_weight, update, plan, pinned: BTreeMap::new(), counts: PinCounts::default() }
     };
     let functions = std::mem::take(&mut module.functions);
-    let bodies: Vec<Vec<ValueId>> = functions.iter().map(|function| function.body.arguments.clone()).collect();
+    let bodies: Vec<Vec<ValueId>> =
+        functions.iter().map(|function| function.body.arguments.clone()).collect();
     let mut instructions = std::mem::take(&mut module.instructions);
     pinning.block(&mut instructions, module, &bodies);
     module.instructions = instructions;
@@ -118,12 +126,12 @@ fn is_by_fsdp(plan: &ShardingPlan, rules: &ShardRules, decision: &Decision) -> b
         rule.is_some_and(|rule| matches!(rule.says, Says::Lies(Placement::Auto(_))))
     };
     match decision {
-        Decision::Fsdp => true,
+        Decision::Fsdp | Decision::FsdpPast { .. } => true,
         Decision::Rule(text) => is_auto(text),
-        // A parameter follows nobody.
+        // What a state follows is a parameter, which follows nobody.
         Decision::Follows(index) => match &plan.arguments()[*index].decision {
             Decision::Rule(text) => is_auto(text),
-            decision => *decision == Decision::Fsdp,
+            decision => matches!(decision, Decision::Fsdp | Decision::FsdpPast { .. }),
         },
         Decision::Stated | Decision::Batch | Decision::Whole => false,
     }
@@ -158,11 +166,19 @@ impl Pinning<'_> {
                     });
                     instruction.operands[index] = *whole;
                 }
-                let part = instruction.results.first().and_then(|result| self.update.parts.remove(&(operand, *result)));
+                let part = instruction
+                    .results
+                    .first()
+                    .and_then(|result| self.update.parts.remove(&(operand, *result)));
                 if let Some(place) = part {
                     self.counts.gradients += 1;
-                    instruction.operands[index] =
-                        self.boundary(block, module, (operand, Role::Constraint), instruction.location, place);
+                    instruction.operands[index] = self.boundary(
+                        block,
+                        module,
+                        (operand, Role::Constraint),
+                        instruction.location,
+                        place,
+                    );
                 }
             }
             let gradients = self.gradients(&mut instruction, module);
@@ -199,7 +215,13 @@ impl Pinning<'_> {
             let place = places.pop();
             let mut value = *result;
             for place in places {
-                value = self.boundary(&mut boundaries, module, (value, Role::Constraint), instruction.location, place);
+                value = self.boundary(
+                    &mut boundaries,
+                    module,
+                    (value, Role::Constraint),
+                    instruction.location,
+                    place,
+                );
             }
             boundaries.push(boundary((value, Role::Constraint), last, instruction.location));
             self.pinned.extend(place.map(|place| (last, place)));
@@ -224,5 +246,14 @@ impl Pinning<'_> {
 }
 
 fn boundary((operand, role): (ValueId, Role), result: ValueId, location: Location) -> Instruction {
-    Instruction { op: Op::Boundary(role), operands: vec![operand], results: vec![result], regions: Vec::new(), location }
+    Instruction {
+        op: Op::Boundary(role),
+        operands: vec![operand],
+        results: vec![result],
+        regions: Vec::new(),
+        location,
+    }
 }
+
+#[cfg(test)]
+mod tests;

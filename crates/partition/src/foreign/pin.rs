@@ -11,10 +11,11 @@ use shardwright_mesh::{AbstractMesh, HloSharding, NamedSharding, ShardingError};
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
+use super::DimChoice;
 use super::error::{did_you_mean, nearest};
 use super::fsdp::{self, PinCounts, Pins};
 use crate::rules::{Rule, Says, Target, Which, op_names};
-use crate::{DimRule, ShardError, ShardRules, ShardedHlo, ShardedModule, ShardingPlan};
+use crate::{ShardError, ShardRules, ShardedHlo, ShardedModule, ShardingPlan};
 
 /// A program that a plan and rules cannot be written on.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -225,7 +226,7 @@ impl<'a> OpRules<'a> {
             }
         }
         let Some(Rule { text, says: Says::Lies(placement), .. }) = found else { return Ok(None) };
-        let sharding = placement.sharding(ty, self.plan.mesh(), DimRule::default());
+        let sharding = placement.sharding(ty, self.plan.mesh(), DimChoice::default());
         let wrong = |source| PinError::Sharding { rule: text.clone(), op: op(), source };
         sharding.map(Some).map_err(wrong)
     }

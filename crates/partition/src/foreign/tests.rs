@@ -84,8 +84,8 @@ fn check(signature: &Signature, mesh: &str, rules: &[&str], options: &RuleOption
     }
     let text = match ShardingPlan::by_rules(signature, &mesh, &parsed, options) {
         Ok(plan) => {
-            let tiles = |lint: &Lint| lint.code != LintCode::BelowTile;
-            let lints = lint(&plan, &LintOptions::default()).into_iter().filter(tiles);
+            let is_shown = |l: &Lint| !matches!(l.code, LintCode::BelowTile | LintCode::InsideUnknown);
+            let lints = lint(&plan, &LintOptions::default()).into_iter().filter(is_shown);
             let lints: String = lints.map(|lint| format!("\n{}: {lint}", lint.severity)).collect();
             format!("{}{lints}", plan.table())
         }

@@ -26,7 +26,8 @@ impl Update {
     /// A function is looked into for those of its calls that belong to the update; nothing inside one is pinned that is
     /// called from elsewhere too. What would have to lie in two places is left to the compiler.
     pub(super) fn of(flow: &Flow<'_>, outputs: Vec<(ValueId, NamedSharding)>, is_weight: &[bool]) -> Update {
-        let mut walk = Walk { flow, is_weight, places: BTreeMap::new(), calls: BTreeSet::new(), rest: Vec::new() };
+        let mut walk =
+            Walk { flow, is_weight, places: BTreeMap::new(), calls: BTreeSet::new(), rest: Vec::new() };
         walk.rest.extend(outputs.into_iter().map(|(value, place)| (value, Some(place))));
         walk.run();
         walk.finish()
@@ -101,7 +102,9 @@ impl Walk<'_, '_> {
             Op::DynamicUpdateSlice => Some(vec![of.operands[0]]),
             Op::While => Some(vec![of.operands[index], of.regions[1].results[index]]),
             Op::If | Op::Case => Some(of.regions.iter().map(|region| region.results[index]).collect()),
-            Op::Constant(_) | Op::Splat { .. } | Op::Iota { .. } | Op::BroadcastInDim { .. } => Some(Vec::new()),
+            Op::Constant(_) | Op::Splat { .. } | Op::Iota { .. } | Op::BroadcastInDim { .. } => {
+                Some(Vec::new())
+            }
             op => self.flow.body(op).map(|(_, body)| vec![body.results[index]]),
         }
     }
@@ -157,8 +160,9 @@ fn places_of(of: &Instruction, place: &NamedSharding) -> Vec<NamedSharding> {
 fn part_of(flow: &Flow<'_>, of: &Instruction, place: &NamedSharding) -> Option<NamedSharding> {
     let (whole, part) = (flow.dims(of.results[0])?, flow.dims(of.operands[1])?);
     let dims = place.spec().dims().iter().zip(whole.iter().zip(part));
-    let dims: Vec<DimSharding> =
-        dims.map(|(dim, (all, some))| if all == some { dim.clone() } else { DimSharding::default() }).collect();
+    let dims: Vec<DimSharding> = dims
+        .map(|(dim, (all, some))| if all == some { dim.clone() } else { DimSharding::default() })
+        .collect();
     let spec = PartitionSpec::new(dims);
     if spec.axes().next().is_none() {
         return None;

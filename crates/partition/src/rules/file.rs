@@ -253,9 +253,9 @@ mod tests {
                 r#"{"shard": {"b": "fsdp", "a": ["fsdp", null], "b": "(-, fsdp)", "c": [["data", "fsdp"], null]}}"#,
             ],
             expect![[r#"
-                None None [] []
-                Some("fsdp=8") Some("x") [] ["params.*"]
-                None None ["b=fsdp", "a=(fsdp, -)", "b=(-, fsdp)", "c=((data,fsdp), -)"] []
+                None None [] [] fsdp
+                Some("fsdp=8") Some("x") [] ["params.*"] arguments
+                None None ["b=fsdp", "a=(fsdp, -)", "b=(-, fsdp)", "c=((data,fsdp), -)"] [] fsdp
             "#]],
         );
     }
@@ -280,9 +280,9 @@ mod tests {
             ],
             expect![[r#"
                 error: rules.json:1:1: EOF while parsing a value
-                error: rules.json:1:1: invalid type: sequence, expected an object with some of the keys mesh, axis, shard, donate
+                error: rules.json:1:1: invalid type: sequence, expected an object with some of the keys mesh, axis, shard, donate, pin
                 error: rules.json:1:9: unknown key Shards; did you mean shard?
-                error: rules.json:1:8: unknown key hello; the keys are mesh, axis, shard, donate
+                error: rules.json:1:8: unknown key hello; the keys are mesh, axis, shard, donate, pin
                 error: rules.json:1:30: key mesh is there twice
                 error: rules.json:1:10: invalid type: integer `8`, expected a string
                 error: rules.json:1:10: invalid type: sequence, expected an object of patterns and placements
@@ -291,6 +291,7 @@ mod tests {
                 error: rules.json: rule kind:foo=fsdp: "foo" is no kind; the kinds are parameter, state, batch and other
                 error: rules.json: rule op:add: arguments go by name, index and type where they are donated
                 error: rules.json:1:19: trailing characters
+                error: rules.json:1:15: pin: expected arguments or fsdp, found "none"
             "#]],
         );
     }
