@@ -65,54 +65,82 @@ module @step {
 
 #[test]
 fn a_weight_is_gathered_where_it_is_used_and_not_where_it_is_updated() {
-    check(TIED, &["x=batch"], expect![[r#"
+    check(
+        TIED,
+        &["x=batch"],
+        expect![[r#"
         pinned inside: 2 weights where they are used, 2 gradients
         %0 = pin %arg0 <@mesh, [{}, {}]> : tensor<8x4xf32>
         %4 = pin %3 <@mesh, [{}, {}]> : tensor<8x4xf32>
         %10 = pin %9 <@mesh, [{"fsdp"}, {}]> : tensor<8x4xf32>
         %13 = pin %12 <@mesh, [{}, {}]> : tensor<8x4xf32>
         %14 = pin %13 <@mesh, [{"fsdp"}, {}]> : tensor<8x4xf32>
-    "#]]);
-    check(TIED, &["x=batch", "w=fsdp"], expect![[r#"
+    "#]],
+    );
+    check(
+        TIED,
+        &["x=batch", "w=fsdp"],
+        expect![[r#"
         pinned inside: 2 weights where they are used, 2 gradients
         %0 = pin %arg0 <@mesh, [{}, {}]> : tensor<8x4xf32>
         %4 = pin %3 <@mesh, [{}, {}]> : tensor<8x4xf32>
         %10 = pin %9 <@mesh, [{"fsdp"}, {}]> : tensor<8x4xf32>
         %13 = pin %12 <@mesh, [{}, {}]> : tensor<8x4xf32>
         %14 = pin %13 <@mesh, [{"fsdp"}, {}]> : tensor<8x4xf32>
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn what_others_say_is_theirs() {
-    check(TIED, &["x=batch", "--pin arguments"], expect![[r#"
+    check(
+        TIED,
+        &["x=batch", "--pin arguments"],
+        expect![[r#"
         pinned inside: 0 weights where they are used, 0 gradients
-    "#]]);
-    check(TIED, &["x=batch", "w=(fsdp, -)"], expect![[r#"
+    "#]],
+    );
+    check(
+        TIED,
+        &["x=batch", "w=(fsdp, -)"],
+        expect![[r#"
         pinned inside: 0 weights where they are used, 0 gradients
-    "#]]);
-    check(TIED, &["x=batch", "w=replicated"], expect![[r#"
+    "#]],
+    );
+    check(
+        TIED,
+        &["x=batch", "w=replicated"],
+        expect![[r#"
         pinned inside: 0 weights where they are used, 0 gradients
-    "#]]);
-    check(TIED, &["x=batch", "op:convert=(-, fsdp)", "op:scatter=replicated"], expect![[r#"
+    "#]],
+    );
+    check(
+        TIED,
+        &["x=batch", "op:convert=(-, fsdp)", "op:scatter=replicated"],
+        expect![[r#"
         pinned inside: 1 weight where it is used, 1 gradient
         %0 = pin %arg0 <@mesh, [{}, {}]> : tensor<8x4xf32>
         %3 = pin %2 <@mesh, [{}, {"fsdp"}]> : tensor<8x4xbf16>
         %5 = pin %4 <@mesh, [{}, {"fsdp"}]> : tensor<8x4xf32>
         %11 = pin %10 <@mesh, [{"fsdp"}, {}]> : tensor<8x4xf32>
         %14 = pin %13 <@mesh, [{}, {}]> : tensor<8x4xf32>
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn without_a_new_value_there_is_no_gradient() {
     let kept =
         TIED.replace("{tf.aliasing_output = 0 : i32} ", "").replace("{tf.aliasing_output = 1 : i32} ", "");
-    check(&kept, &["x=batch", "w=fsdp"], expect![[r#"
+    check(
+        &kept,
+        &["x=batch", "w=fsdp"],
+        expect![[r#"
         pinned inside: 2 weights where they are used, 0 gradients
         %0 = pin %arg0 <@mesh, [{}, {}]> : tensor<8x4xf32>
         %4 = pin %3 <@mesh, [{}, {}]> : tensor<8x4xf32>
-    "#]]);
+    "#]],
+    );
 }
 
 /// A loop over two layers and one back, whose gradients are put into a stack by a function.
@@ -160,7 +188,10 @@ module @step {
 
 #[test]
 fn layers_are_gathered_one_by_one_and_so_are_their_gradients_scattered() {
-    check(LAYERS, &["x=batch"], expect![[r#"
+    check(
+        LAYERS,
+        &["x=batch"],
+        expect![[r#"
         pinned inside: 1 weight where it is used, 2 gradients
         %20 = pin %3#3 <@mesh, [{}, {"fsdp"}, {}]> : tensor<4x4x4xf32>
         func.func private @index(%arg0: tensor<4x4x4xf32>, %arg1: tensor<i32>)
@@ -168,15 +199,20 @@ fn layers_are_gathered_one_by_one_and_so_are_their_gradients_scattered() {
         %25 = pin %arg1 <@mesh, [{}, {}]> : tensor<4x4xf32>
         func.func private @update(%arg0: tensor<4x4x4xf32>, %arg1: tensor<4x4xf32>, %arg2: tensor<i32>)
         %29 = pin %28 <@mesh, [{}, {"fsdp"}, {}]> : tensor<1x4x4xf32>
-    "#]]);
+    "#]],
+    );
     // A rule may split the stack: then no part of a gradient lies as the whole does.
-    check(LAYERS, &["x=batch", "w=(fsdp, -, -)"], expect![[r#"
+    check(
+        LAYERS,
+        &["x=batch", "w=(fsdp, -, -)"],
+        expect![[r#"
         pinned inside: 0 weights where they are used, 0 gradients
         w: dim 0 of f32[4,4,4] is split over fsdp, and the program takes one index of it at a time: each is on some devices only, and the others have to get it from there; split another dim, or none [sliced-dim]
         func.func private @index(%arg0: tensor<4x4x4xf32>, %arg1: tensor<i32>)
         func.func private @dot(%arg0: tensor<2x4xf32>, %arg1: tensor<4x4xf32>)
         func.func private @update(%arg0: tensor<4x4x4xf32>, %arg1: tensor<4x4xf32>, %arg2: tensor<i32>)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -188,7 +224,10 @@ fn a_function_that_others_call_too_is_given_what_it_needs() {
          %other = func.call @update(%zeros, %sq, %i) : (tensor<4x4x4xf32>, tensor<4x4xf32>, tensor<i32>) -> tensor<4x4x4xf32>\n    \
          %w1 = stablehlo",
     );
-    check(&shared, &["x=batch"], expect![[r#"
+    check(
+        &shared,
+        &["x=batch"],
+        expect![[r#"
         pinned inside: 1 weight where it is used, 2 gradients
         %16 = pin %15 <@mesh, [{}, {}]> : tensor<4x4xf32>
         %20 = pin %19 <@mesh, [{}, {"fsdp"}, {}]> : tensor<4x4x4xf32>
@@ -196,7 +235,8 @@ fn a_function_that_others_call_too_is_given_what_it_needs() {
         func.func private @index(%arg0: tensor<4x4x4xf32>, %arg1: tensor<i32>)
         func.func private @dot(%arg0: tensor<2x4xf32>, %arg1: tensor<4x4xf32>)
         func.func private @update(%arg0: tensor<4x4x4xf32>, %arg1: tensor<4x4xf32>, %arg2: tensor<i32>)
-    "#]]);
+    "#]],
+    );
 }
 
 /// Decoding: a cache that is written into.
@@ -213,9 +253,13 @@ module @decode {
 
 #[test]
 fn a_cache_is_no_parameter() {
-    check(CACHE, &[], expect![[r#"
+    check(
+        CACHE,
+        &[],
+        expect![[r#"
         pinned inside: 0 weights where they are used, 0 gradients
-    "#]]);
+    "#]],
+    );
     let parsed = parse(CACHE).unwrap();
     assert!(uses_of_arguments(&parsed.module)[0].is_overwritten);
 }
