@@ -67,8 +67,8 @@ pub(super) struct ProgramArgs {
     /// Which dim of a parameter is split: largest_divisible, strict_largest, dim0 [default: largest_divisible]
     #[arg(long = "fsdp_dim_rule", value_name = "RULE")]
     fsdp_dim_rule: Option<String>,
-    /// What is pinned inside StableHLO text: arguments (what rules and the program say), or fsdp (weights where they
-    /// are used, gradients and activations too, where parameters are split as FSDP does) [default: fsdp]
+    /// What is pinned inside StableHLO text: arguments (only what rules and the program say), or fsdp (weights where
+    /// they are used, and gradients, of parameters that are split as FSDP does) [default: fsdp]
     #[arg(long, value_name = "WHAT")]
     pin: Option<String>,
 }

@@ -76,16 +76,20 @@ impl Walk<'_, '_> {
                 self.rest.extend(next);
             }
             Origin::Result { of, index } => {
-                if let Some((_, body)) = self.flow.body(&of.op) {
-                    if self.calls.insert(of.results[0]) {
-                        for (argument, operand) in body.arguments.iter().zip(&of.operands) {
-                            let known = self.places.get(argument);
-                            self.rest.extend(known.map(|place| (*operand, place.clone())));
-                        }
-                    }
-                }
+                self.enter(of);
                 let next = self.before(of, index).unwrap_or_default();
                 self.rest.extend(next.into_iter().map(|value| (value, place.clone())));
+            }
+        }
+    }
+
+    /// Notes that a call belongs to the update: what it passes lies as what the function takes.
+    fn enter(&mut self, call: &Instruction) {
+        let Some((_, body)) = self.flow.body(&call.op) else { return };
+        if self.calls.insert(call.results[0]) {
+            for (argument, operand) in body.arguments.iter().zip(&call.operands) {
+                let known = self.places.get(argument);
+                self.rest.extend(known.map(|place| (*operand, place.clone())));
             }
         }
     }
@@ -164,8 +168,6 @@ fn part_of(flow: &Flow<'_>, of: &Instruction, place: &NamedSharding) -> Option<N
         .map(|(dim, (all, some))| if all == some { dim.clone() } else { DimSharding::default() })
         .collect();
     let spec = PartitionSpec::new(dims);
-    if spec.axes().next().is_none() {
-        return None;
-    }
+    spec.axes().next()?;
     NamedSharding::new(place.mesh(), spec).ok()
 }
