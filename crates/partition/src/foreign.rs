@@ -175,7 +175,7 @@ struct RuleUse {
 #[derive(Clone, Copy, Default)]
 struct DimChoice {
     rule: DimRule,
-    /// A dim that is split only if there is no other.
+    /// A dim that is not split, since the program takes one index of it at a time.
     sliced: Option<usize>,
 }
 
@@ -456,8 +456,12 @@ impl Placement {
             Placement::Replicated => PartitionSpec::replicated(ty.rank()),
             Placement::Auto(axis) => {
                 let devices = NamedSharding::new(mesh, axes)?.shards_per_dim()[0];
-                let sliced = choice.sliced.filter(|dim| *dim < ty.rank()).map(|dim| (dim, 1));
-                match split_dim(ty.dims(), devices, choice.rule, sliced) {
+                let sliced = choice.sliced.filter(|dim| *dim < ty.rank());
+                let dim = match (sliced, ty.rank()) {
+                    (Some(_), 1) => None,
+                    _ => split_dim(ty.dims(), devices, choice.rule, sliced.map(|dim| (dim, 1))),
+                };
+                match dim {
                     Some(dim) => PartitionSpec::split(ty.rank(), dim, axis.clone()),
                     None => PartitionSpec::replicated(ty.rank()),
                 }
