@@ -14,6 +14,8 @@ pub(super) struct Flow<'m> {
     calls: Vec<Vec<&'m Instruction>>,
     /// Values that somebody else pins.
     fixed: &'m BTreeSet<ValueId>,
+    /// What loops carry that is a parameter in every turn, though not the same one.
+    trained: BTreeSet<ValueId>,
 }
 
 /// What defines a value.
@@ -39,6 +41,7 @@ impl<'m> Flow<'m> {
             functions: vec![None; count],
             calls: vec![Vec::new(); module.functions.len()],
             fixed,
+            trained: BTreeSet::new(),
         };
         flow.look_through(&module.instructions, None);
         for (function, body) in module.functions.iter().map(|function| &function.body).enumerate() {
@@ -110,6 +113,22 @@ impl<'m> Flow<'m> {
         self.module.values[value.index()].tensor().map(|ty| ty.dims())
     }
 
+    /// If a loop makes an output of an argument, turn after turn, what it carries is that argument too: such as a
+    /// parameter that is trained for several steps.
+    pub(super) fn train(&mut self, argument: ValueId, output: ValueId) {
+        if let Origin::Result { of, index } = self.origin(output)
+            && of.op == Op::While
+            && of.operands[index] == argument
+        {
+            self.trained.extend(of.regions.iter().map(|region| region.arguments[index]));
+        }
+    }
+
+    /// Whether a result of a loop is an argument that the loop trains.
+    pub(super) fn is_trained(&self, by: &Instruction, index: usize) -> bool {
+        by.op == Op::While && self.trained.contains(&by.regions[1].arguments[index])
+    }
+
     /// The values of the program that are all there is in a value: what it is in another form, or a part of. Of several,
     /// each may be it, or all are joined elementwise.
     fn sources(&self, value: ValueId) -> Vec<ValueId> {
@@ -121,7 +140,9 @@ impl<'m> Flow<'m> {
             Origin::FunctionArgument { function, index } => {
                 self.calls(function).iter().map(|call| call.operands[index]).collect()
             }
-            Origin::Carried { by, index } if is_unchanged(by, index) => vec![by.operands[index]],
+            Origin::Carried { by, index } if is_unchanged(by, index) || self.is_trained(by, index) => {
+                vec![by.operands[index]]
+            }
             Origin::Carried { .. } => Vec::new(),
             Origin::Result { of, index } => match &of.op {
                 Op::Reshape(_) | Op::Transpose(_) => vec![of.operands[0]],

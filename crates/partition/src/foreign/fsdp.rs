@@ -93,29 +93,30 @@ pub(super) fn pin(
         return Default::default();
     }
     let mut pinning = {
-        let flow = Flow::new(module, fixed);
+        let mut flow = Flow::new(module, fixed);
+        let outputs = module.outputs.iter().zip(plan.outputs());
+        let mut kept = Vec::new();
+        for (output, planned) in outputs {
+            let Some(donor) = planned.donor.filter(|donor| is_fsdp(&plan.arguments()[*donor])) else {
+                continue;
+            };
+            kept.push((output.value, planned.sharding.clone()));
+            flow.train(module.arguments[donor].value, output.value);
+        }
         let parameters = module.arguments.iter().zip(plan.arguments());
         let parameters = parameters.filter(|(_, a)| a.kind == ArgumentKind::Parameter && is_fsdp(a));
         let is_weight = flow.made_of(parameters.map(|(argument, _)| argument.value));
-        let outputs = module.outputs.iter().zip(plan.outputs());
-        let kept = outputs
-            .filter(|(_, planned)| planned.donor.is_some_and(|donor| is_fsdp(&plan.arguments()[donor])));
-        let kept = kept.map(|(output, planned)| (output.value, planned.sharding.clone())).collect();
         let update = Update::of(&flow, kept, &is_weight);
         Pinning { is_weight, update, plan, pinned: BTreeMap::new(), counts: PinCounts::default() }
     };
-    let functions = std::mem::take(&mut module.functions);
-    let bodies: Vec<Vec<ValueId>> =
-        functions.iter().map(|function| function.body.arguments.clone()).collect();
+    let mut functions = std::mem::take(&mut module.functions);
     let mut instructions = std::mem::take(&mut module.instructions);
-    pinning.block(&mut instructions, module, &bodies);
-    module.instructions = instructions;
-    module.functions = functions;
-    for index in 0..module.functions.len() {
-        let mut instructions = std::mem::take(&mut module.functions[index].body.instructions);
-        pinning.block(&mut instructions, module, &bodies);
-        module.functions[index].body.instructions = instructions;
+    let arguments: Vec<Vec<ValueId>> = functions.iter().map(|f| f.body.arguments.clone()).collect();
+    pinning.block(&mut instructions, module, &arguments);
+    for function in &mut functions {
+        pinning.block(&mut function.body.instructions, module, &arguments);
     }
+    (module.functions, module.instructions) = (functions, instructions);
     (pinning.pinned, pinning.counts)
 }
 

@@ -126,7 +126,8 @@ impl Walk<'_, '_> {
             }
             let is_opaque = self.flow.body(&of.op).is_some_and(|(callee, _)| self.is_shared(Some(callee)));
             // What comes out of a loop lies as what the loop puts together.
-            if is_opaque || matches!(of.op, Op::While) || self.before(of, index).is_none() {
+            let is_of_loop = of.op == Op::While && !self.flow.is_trained(of, index);
+            if is_opaque || is_of_loop || self.before(of, index).is_none() {
                 update.gradients.insert(value, places_of(of, place));
             }
             if of.op == Op::DynamicUpdateSlice

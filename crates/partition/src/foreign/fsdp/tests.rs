@@ -239,6 +239,42 @@ fn a_function_that_others_call_too_is_given_what_it_needs() {
     );
 }
 
+/// Several steps of training in one program.
+const STEPS: &str = r#"
+module @steps {
+  func.func @main(%w: tensor<4x4xf32> {tf.aliasing_output = 0 : i32} loc("w"), %x: tensor<2x4xf32> loc("x")) -> (tensor<4x4xf32>, tensor<2x4xf32>) {
+    %i = stablehlo.constant dense<0> : tensor<i32>
+    %r:3 = stablehlo.while(%j = %i, %v = %w, %h = %x) : tensor<i32>, tensor<4x4xf32>, tensor<2x4xf32>
+    cond {
+      %n = stablehlo.constant dense<4> : tensor<i32>
+      %c = stablehlo.compare LT, %j, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %y = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+      %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+      %v1 = stablehlo.subtract %v, %g : tensor<4x4xf32>
+      %j1 = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %j1, %v1, %y : tensor<i32>, tensor<4x4xf32>, tensor<2x4xf32>
+    }
+    return %r#1, %r#2 : tensor<4x4xf32>, tensor<2x4xf32>
+  }
+}
+"#;
+
+#[test]
+fn a_loop_over_steps_carries_shards() {
+    check(
+        STEPS,
+        &["x=batch"],
+        expect![[r#"
+        pinned inside: 1 weight where it is used, 1 gradient
+        %11 = pin %8 <@mesh, [{}, {}]> : tensor<4x4xf32>
+        %14 = pin %13 <@mesh, [{"fsdp"}, {}]> : tensor<4x4xf32>
+    "#]],
+    );
+}
+
 /// Decoding: a cache that is written into.
 const CACHE: &str = r#"
 module @decode {
