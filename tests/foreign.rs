@@ -12,7 +12,7 @@ use shardwright_runtime::{Argument, ExecutableValue, ShardedArray};
 use shardwright_tensor::{HostArray, TensorType};
 use support::{data, oracle_model, oracle_step, runtime};
 
-const PROGRAMS: [&str; 6] = ["control", "conv", "decode", "gspmd", "mlp", "shardy"];
+const PROGRAMS: [&str; 7] = ["control", "conv", "decode", "gspmd", "layers", "mlp", "shardy"];
 
 fn program(name: &str) -> Parsed {
     let text = fs::read_to_string(data("foreign").join(name).with_extension("mlir")).unwrap();

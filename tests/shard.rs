@@ -98,6 +98,7 @@ fn a_train_step_of_jax_is_planned_without_rules() {
         out:#10  result[1]           f32[]      output      ()                    4  default
         mesh fsdp=8: arguments 5572 bytes, 700 on each device
         ? is what it looks like; a rule such as NAME=batch says what it is
+        pinned inside: 3 weights where they are used, 3 gradients
     "#]]
     .assert_eq(&text(&output.stdout));
 }

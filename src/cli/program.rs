@@ -10,8 +10,8 @@ use shardwright_hlo::proto::HloProgram;
 use shardwright_hlo::{Parsed, Signature};
 use shardwright_mesh::AbstractMesh;
 use shardwright_partition::{
-    DimRule, Lint, LintOptions, MeshChoiceError, RuleOptions, RulesFile, Severity, ShardRules, ShardedHlo,
-    ShardedModule, ShardingPlan, choose_mesh, lint, needed_by_results,
+    DimRule, Lint, LintOptions, MeshChoiceError, Pins, RuleOptions, RulesFile, Severity, ShardRules,
+    ShardedHlo, ShardedModule, ShardingPlan, choose_mesh, lint, needed_by_results, uses_of_arguments,
 };
 use shardwright_pjrt::ProgramFormat;
 use shardwright_runtime::compile::ForeignProgram;
@@ -67,6 +67,10 @@ pub(super) struct ProgramArgs {
     /// Which dim of a parameter is split: largest_divisible, strict_largest, dim0 [default: largest_divisible]
     #[arg(long = "fsdp_dim_rule", value_name = "RULE")]
     fsdp_dim_rule: Option<String>,
+    /// What is pinned inside StableHLO text: arguments (only what rules and the program say), or fsdp (weights where
+    /// they are used, and gradients, of parameters that are split as FSDP does) [default: fsdp]
+    #[arg(long, value_name = "WHAT")]
+    pin: Option<String>,
 }
 
 /// A program that was read.
@@ -141,13 +145,14 @@ impl ProgramArgs {
 
     /// Whether nothing is said of where arrays lie.
     pub(super) fn asks_for_nothing(&self) -> bool {
-        let ProgramArgs { mesh, shard, donate, rules, fsdp_axis, fsdp_dim_rule, .. } = self;
+        let ProgramArgs { mesh, shard, donate, rules, fsdp_axis, fsdp_dim_rule, pin, .. } = self;
         mesh.is_none()
             && shard.is_empty()
             && donate.is_empty()
             && rules.is_none()
             && fsdp_axis.is_none()
             && fsdp_dim_rule.is_none()
+            && pin.is_none()
     }
 
     /// Whether the size of an axis is left to the number of devices.
@@ -169,6 +174,10 @@ impl ProgramArgs {
         for pattern in &self.donate {
             rules.donate(pattern).map_err(|error| input("--donate", error))?;
         }
+        if let Some(word) = &self.pin {
+            let unknown = || Failure::input(format!("--pin: expected {}, found {word:?}", Pins::wanted()));
+            rules.pin(Pins::parse(word).ok_or_else(unknown)?);
+        }
         let asked = match (&self.mesh, &file.mesh) {
             (Some(text), _) => Some(parse_mesh("--mesh", text, devices)?),
             (None, Some(text)) => Some(parse_mesh("mesh of the rules file", text, devices)?),
@@ -187,7 +196,11 @@ impl ProgramArgs {
             (Err(MeshChoiceError::None), Some(default)) => default,
             (chosen, _) => chosen.map_err(|error| wrong(error.into()))?,
         };
-        let options = RuleOptions { axis, dim_rule, needed };
+        let uses = match &program.form {
+            ProgramForm::Text(parsed) => Some(uses_of_arguments(&parsed.module)),
+            ProgramForm::Hlo(_) | ProgramForm::Bytecode(_) => None,
+        };
+        let options = RuleOptions { axis, dim_rule, needed, uses };
         let plan = ShardingPlan::by_rules(&signature, &mesh, &rules, &options);
         let plan = plan.map_err(|error| wrong(error.into()))?;
         let lints = lint(&plan, &LintOptions { devices, ..LintOptions::default() });

@@ -9,7 +9,7 @@ use serde::Serialize;
 use shardwright_checkpoint::write_bytes_atomic;
 use shardwright_hlo::ArgumentKind;
 use shardwright_mesh::{AbstractMesh, PartitionSpec};
-use shardwright_partition::{KindSource, Lint, PlannedArgument, PlannedOutput, ShardingPlan};
+use shardwright_partition::{KindSource, Lint, PinCounts, PlannedArgument, PlannedOutput, ShardingPlan};
 
 use super::console::{self, Verbosity};
 use super::failure::{Cause, Failure};
@@ -49,10 +49,10 @@ pub(super) fn run(arguments: &ShardArgs, verbosity: Verbosity) -> Result<(), Fai
     // What cannot be written is an error of the plan too.
     let sharded = planned.sharded()?;
     match (arguments.json, to_stdout) {
-        (true, _) => console::result(json(&planned)?),
-        (false, true) if verbosity > Verbosity::Quiet => console::note(planned.plan.table()),
+        (true, _) => console::result(json(&planned, &sharded)?),
+        (false, true) if verbosity > Verbosity::Quiet => console::note(table(&planned, &sharded)),
         (false, true) => {}
-        (false, false) => console::result(planned.plan.table()),
+        (false, false) => console::result(table(&planned, &sharded)),
     }
     planned.tell_lints(verbosity);
     match arguments.output.as_deref() {
@@ -76,6 +76,22 @@ fn bytes(sharded: &ShardedProgram) -> Vec<u8> {
     }
 }
 
+/// What is pinned inside a program, if that is known.
+fn pins(sharded: &ShardedProgram) -> Option<PinCounts> {
+    match sharded {
+        ShardedProgram::Module(module) => Some(module.pins()),
+        ShardedProgram::Hlo(_) => None,
+    }
+}
+
+fn table(planned: &PlannedProgram, sharded: &ShardedProgram) -> String {
+    let table = planned.plan.table();
+    match pins(sharded) {
+        Some(pins) if pins != PinCounts::default() => format!("{table}\n{pins}"),
+        _ => table.to_string(),
+    }
+}
+
 fn write_to_stdout(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
@@ -89,7 +105,16 @@ struct Plan<'a> {
     axis: Option<&'a str>,
     arguments: Vec<Argument<'a>>,
     outputs: Vec<Output<'a>>,
+    /// None in an HLO proto.
+    pinned_inside: Option<Pinned>,
     lints: Vec<LintLine<'a>>,
+}
+
+/// In how many places.
+#[derive(Serialize)]
+struct Pinned {
+    weights: usize,
+    gradients: usize,
 }
 
 #[derive(Serialize)]
@@ -128,7 +153,7 @@ struct LintLine<'a> {
     advice: &'a str,
 }
 
-fn json(planned: &PlannedProgram) -> Result<String, Failure> {
+fn json(planned: &PlannedProgram, sharded: &ShardedProgram) -> Result<String, Failure> {
     let plan = &planned.plan;
     let described = Plan {
         program: &planned.program.origin,
@@ -136,6 +161,7 @@ fn json(planned: &PlannedProgram) -> Result<String, Failure> {
         axis: plan.axis().map(|axis| axis.as_str()),
         arguments: plan.arguments().iter().map(|argument| describe(plan, argument)).collect(),
         outputs: plan.outputs().iter().map(|output| describe_output(plan, output)).collect(),
+        pinned_inside: pins(sharded).map(|PinCounts { weights, gradients }| Pinned { weights, gradients }),
         lints: planned.lints.iter().map(describe_lint).collect(),
     };
     serde_json::to_string_pretty(&described).map_err(|error| Failure::new(Cause::Run, error))

@@ -12,18 +12,26 @@
 //!   of those that a rule calls a batch) and divides over the data axes. Scalars and keys of random numbers, unsigned
 //!   and of at most four elements, have no say.
 //!
+//! - What the program gives back as it was, but for a part that it wrote into it, is neither: a cache.
+//!
 //! *Where does it lie?* Where a rule says; else where the program itself says; else by what it is: a parameter is split
-//! on one dim over the axis for that, a state as its parameter, a batch on dim 0 over all axes but `tensor`, anything
+//! on one dim over the axis for that, and not on one of which the program takes one index at a time, as loops over
+//! layers do; a state as its parameter, a batch on dim 0 over all axes but `tensor`, anything
 //! else is whole. Outputs lie as the arguments whose memory they take over, others are whole.
 //!
 //! A rule never overrules the program: where they differ, that is an error which names both.
+//!
+//! In text, what lies in between is planned too: `fsdp.rs` pins weights where they are used, and gradients.
 
 mod error;
+mod flow;
+mod fsdp;
 mod guess;
 mod outputs;
 mod pin;
 mod stated;
 mod table;
+mod update;
 mod uses;
 
 use shardwright_hlo::{ArgumentKind, Signature};
@@ -31,10 +39,11 @@ use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, PartitionSpec, Sha
 use shardwright_tensor::TensorType;
 
 pub use self::error::{RuleErrors, RuleProblem};
+pub use self::fsdp::{PinCounts, Pins};
 pub use self::pin::PinError;
 pub use self::stated::{MeshChoiceError, choose_mesh};
 pub use self::table::PlanTable;
-pub use self::uses::needed_by_results;
+pub use self::uses::{ArgumentUse, needed_by_results, uses_of_arguments};
 
 use self::error::nearest;
 use crate::TensorPlan;
@@ -55,6 +64,8 @@ pub struct RuleOptions {
     /// For each argument, whether an output that takes over no argument's memory depends on it:
     /// [`needed_by_results`]. Without it no state is told from a parameter.
     pub needed: Option<Vec<bool>>,
+    /// What the program takes of each argument at a time: [`uses_of_arguments`]. None where its inside is not known.
+    pub uses: Option<Vec<ArgumentUse>>,
 }
 
 impl ShardingPlan {
@@ -98,6 +109,7 @@ impl ShardingPlan {
         let donors = planner.donors();
         let kinds = planner.kinds(&donors);
         let arguments = planner.arguments(&kinds, &donors);
+        planner.note_uses(&arguments);
         let outputs = planner.outputs(&arguments, &donors);
         planner.look_for_idle_rules();
         if !planner.problems.is_empty() {
@@ -127,6 +139,17 @@ fn default_axis(mesh: &AbstractMesh) -> Option<AxisName> {
     }
 }
 
+fn sliced_dim(argument: &PlannedArgument, dim: usize, axes: &[AxisName]) -> Lint {
+    let axes: Vec<&str> = axes.iter().map(AxisName::as_str).collect();
+    let axes = axes.join(" and ");
+    let message = format!(
+        "dim {dim} of {} is split over {axes}, and the program takes one index of it at a time: each is on some \
+         devices only, and the others have to get it from there",
+        argument.ty
+    );
+    Lint::warning(LintCode::SlicedDim, &argument.name, message, "split another dim, or none".to_owned())
+}
+
 /// A plan in the making.
 struct Planner<'a> {
     signature: &'a Signature,
@@ -146,6 +169,14 @@ struct RuleUse {
     has_decided: bool,
     /// It does not fit the mesh, which was said.
     is_broken: bool,
+}
+
+/// Which dim of an array is split over an axis.
+#[derive(Clone, Copy, Default)]
+struct DimChoice {
+    rule: DimRule,
+    /// A dim that is not split, since the program takes one index of it at a time.
+    sliced: Option<usize>,
 }
 
 /// Where something lies and why, once that is known.
@@ -215,7 +246,10 @@ impl<'a> Planner<'a> {
             let rule = self.placement_of(index, Some(kinds[index].0));
             let argument = &self.signature.arguments[index];
             places[index] = match (rule, stated) {
-                (Some(rule), stated) => self.by_rule("argument", &argument.name, &argument.ty, rule, stated),
+                (Some(rule), stated) => {
+                    let choice = self.choice(index);
+                    self.by_rule("argument", &argument.name, &argument.ty, rule, choice, stated)
+                }
                 (None, Some(stated)) => Some((stated, Decision::Stated)),
                 (None, None) => {
                     let is_donated = argument.donated || output_of[index].is_some();
@@ -241,6 +275,7 @@ impl<'a> Planner<'a> {
         name: &str,
         ty: &TensorType,
         (number, placement): (usize, &Placement),
+        choice: DimChoice,
         stated: Option<NamedSharding>,
     ) -> Option<Place> {
         self.uses[number].has_decided = true;
@@ -248,7 +283,7 @@ impl<'a> Planner<'a> {
             return None;
         }
         let rule = &self.rules.rules[number].text;
-        match placement.sharding(ty, self.mesh, self.options.dim_rule) {
+        match placement.sharding(ty, self.mesh, choice) {
             Ok(sharding) => match stated {
                 Some(stated) if stated != sharding => {
                     self.problems.push(RuleProblem::Stated {
@@ -304,13 +339,52 @@ impl<'a> Planner<'a> {
             ArgumentKind::Other if !(is_donated && ty.dtype.is_float()) => Some(whole()),
             ArgumentKind::Parameter | ArgumentKind::Other => {
                 let Some(axis) = &self.axis else { return Some(whole()) };
-                let sharding = Placement::Auto(axis.clone()).sharding(ty, self.mesh, self.options.dim_rule);
+                let choice = self.choice(index);
+                let sharding = Placement::Auto(axis.clone()).sharding(ty, self.mesh, choice);
                 let sharding = sharding.expect("the axis is the mesh's");
-                match kind == ArgumentKind::Other && sharding.is_fully_replicated() {
-                    true => Some(whole()),
-                    false => Some((sharding, Decision::Fsdp)),
-                }
+                Some(match (kind == ArgumentKind::Other && sharding.is_fully_replicated(), choice.sliced) {
+                    (true, _) => whole(),
+                    (false, Some(sliced)) => (sharding, Decision::FsdpPast { sliced }),
+                    (false, None) => (sharding, Decision::Fsdp),
+                })
             }
+        }
+    }
+
+    /// How the dim of an argument is chosen.
+    fn choice(&self, index: usize) -> DimChoice {
+        DimChoice { rule: self.options.dim_rule, sliced: self.use_of(index).and_then(|use_| use_.sliced) }
+    }
+
+    /// What the program takes of an argument, as far as that is known.
+    fn use_of(&self, index: usize) -> Option<ArgumentUse> {
+        self.options.uses.as_ref()?.get(index).copied()
+    }
+
+    /// What is worth knowing of where arguments lie, for what the program does with them.
+    fn note_uses(&mut self, arguments: &[Option<PlannedArgument>]) {
+        for (index, argument) in arguments.iter().enumerate() {
+            let (Some(argument), Some(dim)) = (argument, self.use_of(index).and_then(|use_| use_.sliced))
+            else {
+                continue;
+            };
+            let axes = argument.sharding.spec().dims().get(dim).map(|dim| dim.axes.as_slice());
+            if let Some(axes @ [_, ..]) = axes {
+                self.notes.push(sliced_dim(argument, dim, axes));
+            }
+        }
+        let is_split =
+            |a: &PlannedArgument| a.kind == ArgumentKind::Parameter && !a.sharding.is_fully_replicated();
+        if self.options.uses.is_none() && arguments.iter().flatten().any(is_split) {
+            self.notes.push(Lint::warning(
+                LintCode::InsideUnknown,
+                "",
+                "of an HLO proto only arguments and outputs are pinned: where weights are gathered and gradients \
+                 summed is left to the compiler"
+                    .to_owned(),
+                "export the program as StableHLO text, in which that is pinned too; explain shows what became of it"
+                    .to_owned(),
+            ));
         }
     }
 
@@ -378,14 +452,19 @@ impl Placement {
         &self,
         ty: &TensorType,
         mesh: &AbstractMesh,
-        dim_rule: DimRule,
+        choice: DimChoice,
     ) -> Result<NamedSharding, ShardingError> {
         let axes = self.axes_spec();
         let spec = match self {
             Placement::Replicated => PartitionSpec::replicated(ty.rank()),
             Placement::Auto(axis) => {
                 let devices = NamedSharding::new(mesh, axes)?.shards_per_dim()[0];
-                match split_dim(ty.dims(), devices, dim_rule, None) {
+                let sliced = choice.sliced.filter(|dim| *dim < ty.rank());
+                let dim = match (sliced, ty.rank()) {
+                    (Some(_), 1) => None,
+                    _ => split_dim(ty.dims(), devices, choice.rule, sliced.map(|dim| (dim, 1))),
+                };
+                match dim {
                     Some(dim) => PartitionSpec::split(ty.rank(), dim, axis.clone()),
                     None => PartitionSpec::replicated(ty.rank()),
                 }

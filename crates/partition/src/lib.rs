@@ -56,8 +56,8 @@ pub use config::{
 };
 pub use explicit::{Lowering, Shards};
 pub use foreign::{
-    MeshChoiceError, PinError, PlanTable, RuleErrors, RuleOptions, RuleProblem, choose_mesh,
-    needed_by_results,
+    ArgumentUse, MeshChoiceError, PinCounts, PinError, Pins, PlanTable, RuleErrors, RuleOptions, RuleProblem,
+    choose_mesh, needed_by_results, uses_of_arguments,
 };
 pub use lint::{Lint, LintCode, LintOptions, Severity, lint};
 pub use pattern::{ModulePattern, PatternError};

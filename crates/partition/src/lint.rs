@@ -57,6 +57,10 @@ pub enum LintCode {
     ListOfAxes,
     /// `rule-overruled`: a rule that decides nothing.
     RuleOverruled,
+    /// `sliced-dim`: a dim is split of which the program takes one index at a time.
+    SlicedDim,
+    /// `inside-unknown`: a program of which only arguments and outputs are pinned.
+    InsideUnknown,
 }
 
 /// By what plans are judged.
@@ -207,6 +211,8 @@ impl fmt::Display for LintCode {
             LintCode::BelowTile => "below-tile",
             LintCode::ListOfAxes => "list-of-axes",
             LintCode::RuleOverruled => "rule-overruled",
+            LintCode::SlicedDim => "sliced-dim",
+            LintCode::InsideUnknown => "inside-unknown",
         })
     }
 }

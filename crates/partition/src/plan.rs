@@ -82,6 +82,11 @@ pub enum Decision {
     Stated,
     /// One dim of a parameter is split, by [`PlanOptions::dim_rule`].
     Fsdp,
+    /// The same, and one dim is passed over: the program takes one index of it at a time.
+    FsdpPast {
+        /// That dim.
+        sliced: usize,
+    },
     /// A batch is split on dim 0 over all data axes.
     Batch,
     /// It lies as the argument with this index: a state as its parameter, an output as its donor.

@@ -52,12 +52,14 @@ use thiserror::Error;
 pub use self::file::{RulesFile, RulesFileError};
 pub(crate) use self::pattern::{Pattern, Target, Which, dotted, op_names};
 pub(crate) use self::placement::{KindWord, Placement, Says};
+use crate::Pins;
 
 /// Rules in the order in which they were given: of those that match, the last one counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardRules {
     pub(crate) rules: Vec<Rule>,
     pub(crate) donated: Vec<Pattern>,
+    pins: Option<Pins>,
 }
 
 /// One rule.
@@ -164,10 +166,21 @@ impl ShardRules {
         Ok(())
     }
 
+    /// Says what is pinned inside the program.
+    pub fn pin(&mut self, pins: Pins) {
+        self.pins = Some(pins);
+    }
+
+    /// What is pinned inside the program.
+    pub fn pins(&self) -> Pins {
+        self.pins.unwrap_or_default()
+    }
+
     /// Adds rules, which count more than those before them.
     pub fn extend(&mut self, later: ShardRules) {
         self.rules.extend(later.rules);
         self.donated.extend(later.donated);
+        self.pins = later.pins.or(self.pins);
     }
 
     /// Whether there is no rule.

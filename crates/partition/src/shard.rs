@@ -11,13 +11,14 @@ use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
 use thiserror::Error;
 
 use crate::storage::with_padded_storage;
-use crate::{ShardingPlan, Strategy, WrapPolicy};
+use crate::{PinCounts, ShardingPlan, Strategy, WrapPolicy};
 
 /// A program all of whose arguments and outputs are pinned to shards of one mesh.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardedModule {
     module: VerifiedModule,
     shardings: Shardings,
+    pins: PinCounts,
 }
 
 /// Shardings that do not fit a program.
@@ -141,7 +142,7 @@ impl ShardedModule {
         let values = module.arguments.iter().map(|a| a.value).zip(arguments).collect();
         let outputs = outputs.into_iter().enumerate().collect();
         let shardings = Shardings { mesh: mesh.clone(), values, outputs, stated: Stated::default() };
-        Ok(ShardedModule { module, shardings })
+        Ok(ShardedModule { module, shardings, pins: PinCounts::default() })
     }
 
     /// The same with shardings of other values, and with what the program itself says of more of them.
@@ -149,10 +150,18 @@ impl ShardedModule {
         mut self,
         values: BTreeMap<ValueId, NamedSharding>,
         stated: Stated,
+        pins: PinCounts,
     ) -> ShardedModule {
         self.shardings.values.extend(values);
         self.shardings.stated = stated;
+        self.pins = pins;
         self
+    }
+
+    /// How much FSDP pinned inside a program from elsewhere; nothing in one of our own, whose boundaries are there
+    /// already.
+    pub fn pins(&self) -> PinCounts {
+        self.pins
     }
 
     /// The program.

@@ -107,6 +107,21 @@ def control():
     return sgd(loss), (params, normal(32, 16, 32), np.array([0, 42], np.uint32)), (0,)
 
 
+def layers():
+    """A train step that scans over as many layers as they are wide, and computes each again in backward."""
+    params = {"w": normal(50, 16, 16, 16), "scale": 1 + normal(51, 16, 16), "head": normal(52, 16, 8)}
+
+    @jax.checkpoint
+    def layer(h, p):
+        return h + jnp.tanh((h * p["scale"]) @ p["w"]), None
+
+    def loss(p, x):
+        h, _ = lax.scan(layer, x, {"w": p["w"], "scale": p["scale"]})
+        return jnp.mean((h @ p["head"]) ** 2)
+
+    return sgd(loss), (params, normal(53, 8, 16)), (0,)
+
+
 def sharded(shardy):
     """A product whose shardings are stated, in Shardy's form or in HLO's."""
     jax.config.update("jax_use_shardy_partitioner", shardy)
@@ -127,6 +142,7 @@ PROGRAMS = {
     "conv": conv,
     "decode": decode,
     "control": control,
+    "layers": layers,
     "shardy": lambda: sharded(True),
     "gspmd": lambda: sharded(False),
 }

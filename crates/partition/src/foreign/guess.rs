@@ -89,7 +89,12 @@ impl Planner<'_> {
         // A program that gives nothing but what it keeps tells nothing of what is needed.
         let tells = kept.iter().any(needed);
         for index in kept.into_iter().filter(|&index| known[index].is_none()).collect::<Vec<_>>() {
-            let word = if tells && !needed(&index) { KindWord::State } else { KindWord::Parameter };
+            let is_cache = self.use_of(index).is_some_and(|use_| use_.is_overwritten);
+            let word = match (is_cache, tells && !needed(&index)) {
+                (true, _) => KindWord::Other,
+                (false, true) => KindWord::State,
+                (false, false) => KindWord::Parameter,
+            };
             known[index] = Some((word, KindSource::Guess));
         }
     }

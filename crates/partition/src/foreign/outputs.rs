@@ -2,7 +2,7 @@
 
 use shardwright_mesh::NamedSharding;
 
-use super::{Place, Planner, RuleProblem};
+use super::{DimChoice, Place, Planner, RuleProblem};
 use crate::plan::PlannedOutput;
 use crate::rules::{Placement, Says, Target};
 use crate::{Decision, PlannedArgument};
@@ -52,7 +52,14 @@ impl<'a> Planner<'a> {
         for (index, output) in signature.outputs.iter().enumerate() {
             let stated = self.stated_of_output(index);
             let said = match self.output_placement(index) {
-                Some(rule) => match self.by_rule("output", &output.name, &output.ty, rule, stated) {
+                Some(rule) => match self.by_rule(
+                    "output",
+                    &output.name,
+                    &output.ty,
+                    rule,
+                    self.choice_of_output(donors[index]),
+                    stated,
+                ) {
                     None => {
                         outputs.push(None);
                         continue;
@@ -76,6 +83,11 @@ impl<'a> Planner<'a> {
             }));
         }
         outputs
+    }
+
+    /// How the dim of an output is chosen: as that of the argument whose memory it takes over.
+    fn choice_of_output(&self, donor: Option<usize>) -> DimChoice {
+        donor.map_or(DimChoice { rule: self.options.dim_rule, sliced: None }, |donor| self.choice(donor))
     }
 
     fn output_placement(&mut self, index: usize) -> Option<(usize, &'a Placement)> {

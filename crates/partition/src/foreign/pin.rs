@@ -12,9 +12,11 @@ use shardwright_mesh::{AbstractMesh, HloSharding, NamedSharding, ShardingError};
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
+use super::DimChoice;
 use super::error::{did_you_mean, nearest};
+use super::fsdp::{self, PinCounts, Pins};
 use crate::rules::{Rule, Says, Target, Which, op_names};
-use crate::{DimRule, ShardError, ShardRules, ShardedHlo, ShardedModule, ShardingPlan};
+use crate::{ShardError, ShardRules, ShardedHlo, ShardedModule, ShardingPlan};
 
 /// A program that a plan and rules cannot be written on.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -80,6 +82,8 @@ impl ShardedModule {
     /// A program that was read from text, pinned as a plan and rules about ops say. What it says itself of values
     /// between its arguments and outputs stays.
     ///
+    /// Where parameters are split as FSDP does, [`Pins::Fsdp`] pins weights where they are used, and gradients.
+    ///
     /// # Errors
     /// When the plan is of another program, the program is not sound, a rule about ops matches none or does not fit, or
     /// the program says things of its inside that no sharding over this mesh is.
@@ -100,10 +104,17 @@ impl ShardedModule {
         let mut ops = OpRules::new(rules, plan);
         values.extend(ops.pin_module(&mut module, &positions)?);
         ops.check_all_used()?;
+        let mut counts = PinCounts::default();
+        if rules.pins() == Pins::Fsdp {
+            let fixed = values.keys().chain(kept.values.keys()).copied().collect();
+            let (pinned, found) = fsdp::pin(&mut module, plan, rules, &fixed);
+            values.extend(pinned);
+            counts = found;
+        }
         let arguments = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
         let outputs = plan.outputs().iter().map(|o| o.sharding.clone()).collect();
         let sharded = ShardedModule::new(verify(module)?, plan.mesh(), arguments, outputs)?;
-        Ok(sharded.with_pinned(values, kept))
+        Ok(sharded.with_pinned(values, kept, counts))
     }
 }
 
@@ -217,7 +228,7 @@ impl<'a> OpRules<'a> {
             }
         }
         let Some(Rule { text, says: Says::Lies(placement), .. }) = found else { return Ok(None) };
-        let sharding = placement.sharding(ty, self.plan.mesh(), DimRule::default());
+        let sharding = placement.sharding(ty, self.plan.mesh(), DimChoice::default());
         let wrong = |source| PinError::Sharding { rule: text.clone(), op: op(), source };
         sharding.map(Some).map_err(wrong)
     }

@@ -22,6 +22,7 @@ impl ShardingPlan {
             Decision::Rule(rule) => format!("rule {rule}"),
             Decision::Stated => "stated by the program".to_owned(),
             Decision::Fsdp => "FSDP rule".to_owned(),
+            Decision::FsdpPast { sliced } => format!("FSDP rule; dim {sliced} is sliced"),
             Decision::Batch => "dim 0 over the data axes".to_owned(),
             Decision::Follows(index) => format!("as {}", self.arguments()[*index].name),
             Decision::Whole => "default".to_owned(),

@@ -86,8 +86,8 @@ fn check(signature: &Signature, mesh: &str, rules: &[&str], options: &RuleOption
     }
     let text = match ShardingPlan::by_rules(signature, &mesh, &parsed, options) {
         Ok(plan) => {
-            let tiles = |lint: &Lint| lint.code != LintCode::BelowTile;
-            let lints = lint(&plan, &LintOptions::default()).into_iter().filter(tiles);
+            let is_shown = |l: &Lint| !matches!(l.code, LintCode::BelowTile | LintCode::InsideUnknown);
+            let lints = lint(&plan, &LintOptions::default()).into_iter().filter(is_shown);
             let lints: String = lints.map(|lint| format!("\n{}: {lint}", lint.severity)).collect();
             format!("{}{lints}", plan.table())
         }
@@ -512,5 +512,59 @@ fn states_of_what_is_no_parameter_are_whole() {
         #1  b     f32[8]  state  (-)             32  default
         mesh fsdp=8: arguments 64 bytes, 64 on each device
         warning: no argument is split over axis fsdp: 8 groups of devices compute the same; split a batch or parameters over fsdp, or leave it out of the mesh [unused-axis]"#]],
+    );
+}
+
+#[test]
+fn a_program_whose_inside_is_not_known_is_told_of() {
+    let mesh = AbstractMesh::parse("fsdp=8").unwrap();
+    let codes = |uses: Option<Vec<ArgumentUse>>| {
+        let options = RuleOptions { uses, ..needed() };
+        let plan = ShardingPlan::by_rules(&step(), &mesh, &ShardRules::default(), &options).unwrap();
+        lint(&plan, &LintOptions::default()).into_iter().map(|lint| lint.code).collect::<Vec<_>>()
+    };
+    assert!(codes(None).contains(&LintCode::InsideUnknown));
+    assert!(!codes(Some(Vec::new())).contains(&LintCode::InsideUnknown));
+}
+
+#[test]
+fn dims_of_which_one_index_is_taken_are_not_split() {
+    let uses = vec![ArgumentUse { sliced: Some(0), is_overwritten: false }; 3];
+    let options = RuleOptions { uses: Some(uses), ..RuleOptions::default() };
+    let scan = signature(
+        &["w f32[16,16]", "scale f32[16]", "x f32[16,8]"],
+        &["w f32[16,16] <- 0", "scale f32[16] <- 1", "loss f32[]"],
+    );
+    check(
+        &scan,
+        "fsdp=8",
+        &["w=fsdp", "x=replicated"],
+        &options,
+        expect![[r#"
+                    name   type        kind        spec       bytes/device  decided by
+            #0      w      f32[16,16]  parameter?  (-, fsdp)           128  rule w=fsdp
+            #1      scale  f32[16]     parameter?  (-)                  64  FSDP rule; dim 0 is sliced
+            #2      x      f32[16,8]   other       (-, -)              512  rule x=replicated
+            out:#0  w      f32[16,16]  in place    (-, fsdp)           128  as w
+            out:#1  scale  f32[16]     in place    (-)                  64  as scale
+            out:#2  loss   f32[]       output      ()                    4  default
+            mesh fsdp=8: arguments 1600 bytes, 704 on each device
+            ? is what it looks like; a rule such as NAME=batch says what it is"#]],
+    );
+    check(
+        &scan,
+        "fsdp=8",
+        &["scale=replicated", "x=other"],
+        &options,
+        expect![[r#"
+                name   type        kind        spec       bytes/device  decided by
+        #0      w      f32[16,16]  parameter?  (-, fsdp)           128  FSDP rule; dim 0 is sliced
+        #1      scale  f32[16]     parameter?  (-)                  64  rule scale=replicated
+        #2      x      f32[16,8]   other       (-, -)              512  default
+        out:#0  w      f32[16,16]  in place    (-, fsdp)           128  as w
+        out:#1  scale  f32[16]     in place    (-)                  64  as scale
+        out:#2  loss   f32[]       output      ()                    4  default
+        mesh fsdp=8: arguments 1600 bytes, 704 on each device
+        ? is what it looks like; a rule such as NAME=batch says what it is"#]],
     );
 }

@@ -1,8 +1,36 @@
-//! Which arguments the results of a program depend on, besides those that it keeps.
+//! What a program does with its arguments, as far as plans need to know.
 
 use std::collections::BTreeSet;
 
-use shardwright_hlo::{Instruction, Module, ValueId};
+use shardwright_hlo::{Argument, Instruction, Module, ValueId};
+
+use super::flow::Flow;
+
+/// What a program takes of an argument at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArgumentUse {
+    /// A dim of which one index at a time is taken, as a loop over layers does.
+    pub sliced: Option<usize>,
+    /// Whether an output is the argument as it was, but for parts that are written anew.
+    pub is_overwritten: bool,
+}
+
+/// The use of each argument.
+///
+/// # Panics
+/// If the module is not sound: one that was read from text, or verified, is.
+pub fn uses_of_arguments(module: &Module) -> Vec<ArgumentUse> {
+    let fixed = BTreeSet::new();
+    let flow = Flow::new(module, &fixed);
+    let sliced = flow.sliced_dims();
+    let overwritten: BTreeSet<ValueId> =
+        module.outputs.iter().filter_map(|output| flow.overwritten(output.value)).collect();
+    let use_of = |argument: &Argument| ArgumentUse {
+        sliced: sliced[argument.value.index()],
+        is_overwritten: overwritten.contains(&argument.value),
+    };
+    module.arguments.iter().map(use_of).collect()
+}
 
 /// For each argument, whether an output that takes over no argument's memory depends on it.
 ///

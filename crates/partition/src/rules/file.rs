@@ -8,9 +8,10 @@ use thiserror::Error;
 
 use super::placement::{Placement, Says};
 use super::{RuleParseError, ShardRules};
+use crate::Pins;
 use crate::entries::Entries;
 
-const KEYS: [&str; 4] = ["mesh", "axis", "shard", "donate"];
+const KEYS: [&str; 5] = ["mesh", "axis", "shard", "donate", "pin"];
 
 /// What a rules file says. Every key may be left out:
 ///
@@ -24,12 +25,13 @@ const KEYS: [&str; 4] = ["mesh", "axis", "shard", "donate"];
 ///     "w1": ["fsdp", null],
 ///     "x": "batch"
 ///   },
-///   "donate": ["params.*"]
+///   "donate": ["params.*"],
+///   "pin": "fsdp"
 /// }
 /// ```
 ///
 /// `shard` has patterns and placements, of which the last one that matches counts; a list is a spec. `axis` is the one
-/// that parameters are split over.
+/// that parameters are split over. `pin` is what is pinned inside the program, one of the words of [`Pins`].
 ///
 /// ```
 /// use shardwright_partition::RulesFile;
@@ -103,6 +105,7 @@ impl RulesFile {
         for pattern in raw.donate.unwrap_or_default() {
             rules.donate(&pattern).map_err(wrong)?;
         }
+        raw.pin.into_iter().for_each(|Pin(pins)| rules.pin(pins));
         Ok(RulesFile { mesh: raw.mesh, axis: raw.axis, rules })
     }
 }
@@ -127,6 +130,17 @@ struct Raw {
     axis: Option<String>,
     shard: Option<Entries<Written>>,
     donate: Option<Vec<String>>,
+    pin: Option<Pin>,
+}
+
+struct Pin(Pins);
+
+impl<'de> Deserialize<'de> for Pin {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let wanted = || format!("pin: expected {}, found {word:?}", Pins::wanted());
+        Pins::parse(&word).map(Pin).ok_or_else(|| D::Error::custom(wanted()))
+    }
 }
 
 /// A placement: as in flags, or a list with an entry for each dim.
@@ -156,6 +170,7 @@ impl<'de> Deserialize<'de> for Raw {
                         "axis" => once(&mut raw.axis, &key, || map.next_value())?,
                         "shard" => once(&mut raw.shard, &key, || map.next_value())?,
                         "donate" => once(&mut raw.donate, &key, || map.next_value())?,
+                        "pin" => once(&mut raw.pin, &key, || map.next_value())?,
                         _ => return Err(A::Error::custom(unknown_key(&key))),
                     }
                 }
@@ -195,7 +210,8 @@ mod tests {
             Ok(file) => {
                 let rules: Vec<&str> = file.rules.rules.iter().map(|r| r.text.as_str()).collect();
                 let donated: Vec<&str> = file.rules.donated.iter().map(|p| p.text.as_str()).collect();
-                format!("{:?} {:?} {rules:?} {donated:?}\n", file.mesh, file.axis)
+                let pins = file.rules.pins().word();
+                format!("{:?} {:?} {rules:?} {donated:?} {pins}\n", file.mesh, file.axis)
             }
             Err(error) => format!("error: {error}\n"),
         };
@@ -207,13 +223,13 @@ mod tests {
         check(
             &[
                 "{}",
-                r#"{"mesh": "fsdp=8", "axis": "x", "donate": ["params.*"]}"#,
+                r#"{"mesh": "fsdp=8", "axis": "x", "donate": ["params.*"], "pin": "arguments"}"#,
                 r#"{"shard": {"b": "fsdp", "a": ["fsdp", null], "b": "(-, fsdp)", "c": [["data", "fsdp"], null]}}"#,
             ],
             expect![[r#"
-                None None [] []
-                Some("fsdp=8") Some("x") [] ["params.*"]
-                None None ["b=fsdp", "a=(fsdp, -)", "b=(-, fsdp)", "c=((data,fsdp), -)"] []
+                None None [] [] fsdp
+                Some("fsdp=8") Some("x") [] ["params.*"] arguments
+                None None ["b=fsdp", "a=(fsdp, -)", "b=(-, fsdp)", "c=((data,fsdp), -)"] [] fsdp
             "#]],
         );
     }
@@ -234,12 +250,13 @@ mod tests {
                 r#"{"shard": {"kind:foo": "fsdp"}}"#,
                 r#"{"donate": ["op:add"]}"#,
                 r#"{"donate": ["a"]} x"#,
+                r#"{"pin": "none"}"#,
             ],
             expect![[r#"
                 error: rules.json:1:1: EOF while parsing a value
-                error: rules.json:1:1: invalid type: sequence, expected an object with some of the keys mesh, axis, shard, donate
+                error: rules.json:1:1: invalid type: sequence, expected an object with some of the keys mesh, axis, shard, donate, pin
                 error: rules.json:1:9: unknown key Shards; did you mean shard?
-                error: rules.json:1:8: unknown key hello; the keys are mesh, axis, shard, donate
+                error: rules.json:1:8: unknown key hello; the keys are mesh, axis, shard, donate, pin
                 error: rules.json:1:30: key mesh is there twice
                 error: rules.json:1:10: invalid type: integer `8`, expected a string
                 error: rules.json:1:10: invalid type: sequence, expected an object
@@ -248,6 +265,7 @@ mod tests {
                 error: rules.json: rule kind:foo=fsdp: "foo" is no kind; the kinds are parameter, state, batch and other
                 error: rules.json: rule op:add: arguments go by name, index and type where they are donated
                 error: rules.json:1:19: trailing characters
+                error: rules.json:1:15: pin: expected arguments or fsdp, found "none"
             "#]],
         );
     }
