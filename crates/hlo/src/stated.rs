@@ -33,7 +33,7 @@ pub struct Stated {
     /// Where values lie: arguments of the program and of functions, results of instructions. A constraint that the
     /// text puts on a value is one on the result of a [boundary](crate::Role::Constraint).
     pub values: BTreeMap<ValueId, StatedSharding>,
-    /// Where outputs lie, by index into [`Module::outputs`].
+    /// Where outputs lie, by index into [`Module::outputs`](crate::Module::outputs).
     pub outputs: BTreeMap<usize, StatedSharding>,
 }
 
