@@ -25,7 +25,9 @@ pub(super) fn typed(
 ) -> Option<Op> {
     let name = op.name.strip_prefix("stablehlo.")?;
     let typed = match name {
-        "reduce" | "scatter" if !joins_in(op, operands.first()?.dtype) => return None,
+        "reduce" | "scatter" | "all_reduce" | "reduce_scatter" if !joins_in(op, operands.first()?.dtype) => {
+            return None;
+        }
         "reduce" => reduce(op, &mut entries, starts)?,
         "scatter" => scatter(op, &mut entries)?,
         "all_gather" | "all_reduce" | "reduce_scatter" => collective(name, op, &mut entries, manual?)?,
