@@ -1,5 +1,5 @@
 use expect_test::{Expect, expect};
-use shardwright_hlo::{parse, verify};
+use shardwright_hlo::parse;
 use shardwright_mesh::AbstractMesh;
 
 use super::*;
