@@ -186,8 +186,13 @@ fn gathered_again(module: &Module) -> BTreeSet<usize> {
             again.extend(parameters.get(&results[0]));
         }
         // A barrier hands on each of its operands by itself.
-        let is_used = |index: &usize| *op != Op::OptimizationBarrier || needed.contains(&results[*index]);
-        let used: Vec<ValueId> = (0..operands.len()).filter(is_used).map(|index| operands[index]).collect();
+        let used: Vec<ValueId> = match op {
+            Op::OptimizationBarrier => {
+                let handed_on = operands.iter().zip(results).filter(|(_, result)| needed.contains(result));
+                handed_on.map(|(operand, _)| *operand).collect()
+            }
+            _ => operands.clone(),
+        };
         needed.extend(used);
     }
     again
