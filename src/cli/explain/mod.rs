@@ -35,11 +35,28 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   shardwright explain step.mlir --mesh fsdp=8
   shardwright explain step.hlo.pb --mesh data=2,fsdp=4 --json
-  shardwright explain train run.json --mesh fsdp=8 --html step.html";
+  shardwright explain train run.json --mesh fsdp=8 --html step.html
+
+Keys of --json:
+  program, mesh, devices  what was compiled, and for how many devices
+  verdict                 grade (not_sharded, as_planned, costly or lost), summary and
+                          next_step
+  traffic                 a list of purpose, axes, predicted and actual (arrays, array_bytes
+                          and sent_bytes by one device, in one run) and differences
+  units, parameters       what became of each, with a verdict of its own
+  collectives             in the order of the program: name, kind, runs, position, axes,
+                          groups, bytes, and the pieces that it carries: type, purpose,
+                          pass, cause and source
+  memory                  of one device, in bytes: compiler's figures, estimated_peak,
+                          at_peak and series by class
+  notes                   what could not be found out";
 
 /// The flags of `explain`.
 #[derive(Debug, Args)]
 #[command(subcommand_negates_reqs = true)]
+#[command(
+    override_usage = "shardwright explain [OPTIONS] <IN>\n       shardwright explain train [OPTIONS] [RUN.json]"
+)]
 pub(super) struct ExplainArgs {
     #[command(subcommand)]
     step: Option<StepCommand>,
@@ -62,7 +79,7 @@ enum StepCommand {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Explanation")]
 struct ShowArgs {
-    /// Write one JSON object to stdout in place of tables
+    /// Write one JSON object to stdout, in place of the tables
     #[arg(long, global = true)]
     json: bool,
     /// Also write a page with drawings to this file
@@ -77,7 +94,6 @@ pub(super) fn run(
     compiler: &ChildCompiler,
 ) -> Result<(), Failure> {
     global.records.check()?;
-    arguments.show.check()?;
     match (&arguments.step, &arguments.program) {
         (Some(_), Some(_)) => Err(Failure::input("explain takes a program, or `train` and its settings")),
         (Some(StepCommand::Train(settings)), None) => explain_step(global, arguments, settings, compiler),
@@ -98,6 +114,7 @@ fn explain_program(
         let hint = "export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto";
         return Err(Failure::input(message).with_hint(hint));
     }
+    arguments.show.check()?;
     let session = prepared.open(global, &arguments.place, compiler)?;
     session.tell();
     let plan = session.plan().expect("only bytecode has no plan");
@@ -117,6 +134,7 @@ fn explain_step(
     let job = engine::prepare_unsaved(&config, &mut report);
     report.end();
     let job = job?;
+    arguments.show.check()?;
     let engine = Engine::start(&super::fetch::plugin(global)?, &options)?;
     let explained = engine.explain(&job, &mut report);
     report.end();
@@ -143,11 +161,15 @@ fn outputs(plan: &ShardingPlan) -> Vec<OutputInfo> {
 }
 
 impl ShowArgs {
-    /// Finds out before a long compilation whether the page can be written after it.
+    /// Finds out before a long compilation whether the page can be written after it. Makes its folder.
     fn check(&self) -> Result<(), Failure> {
         let Some(path) = &self.html else { return Ok(()) };
+        if path == Path::new("-") || path.is_dir() {
+            let message = format!("--html: expected a file for the page, found {}", path.display());
+            return Err(Failure::input(message));
+        }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        make_writable_folder(folder).map_err(|error| Failure::new(Cause::Input, error))
+        make_writable_folder(folder).map_err(|error| Failure::new(Cause::Input, error).about("--html"))
     }
 
     fn show(

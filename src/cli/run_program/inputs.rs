@@ -66,6 +66,11 @@ impl Inputs {
                 false => failure,
             }
         })?;
+        let drawn = arguments.iter().zip(&assigned).filter(|(_, stored)| stored.is_none());
+        drawn
+            .map(|(argument, _)| self.draw.check(argument))
+            .collect::<Result<(), _>>()
+            .map_err(Failure::input)?;
         let array = |(argument, stored): (&ArgumentInfo, Option<usize>)| match stored {
             Some(index) => self.stored.read(index),
             None => Ok(self.draw.array(argument)),
