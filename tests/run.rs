@@ -355,26 +355,42 @@ fn inputs_that_do_not_fit_are_all_told_before_a_plugin_is_looked_for() {
         exit code 2
     "#]],
     );
-    check_early_failure(&folder, "p.mlir --output -", expect![[r#"
+    check_early_failure(
+        &folder,
+        "p.mlir --output -",
+        expect![[r#"
         error: --output: outputs are files, and are not written to stdout; name an .npz file, or ./- for that folder
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --seed 1 --range a=0..1e39", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --seed 1 --range a=0..1e39",
+        expect![[r#"
         error: --range a=0..1e39: argument a is f32, whose ranges lie within -3.4028234663852886e38..3.4028234663852886e38; --range 'a=LOW..HIGH' gives it its own
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --devices 4", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --devices 4",
+        expect![[r#"
         error: --devices 4: the mesh device=1 has 1 position, one for each device
         hint: --mesh names the axes and their sizes, such as fsdp=-1
         exit code 2
-    "#]]);
+    "#]],
+    );
     // A folder for outputs is made once nothing else is wrong.
-    check_early_failure(&folder, "p.mlir --input 1.npy --output made/out.npz", expect![[r#"
+    check_early_failure(
+        &folder,
+        "p.mlir --input 1.npy --output made/out.npz",
+        expect![[r#"
         error: the inputs are not those of the program:
           argument a: expected f32[64,32], nothing given
         hint: --seed 0 draws what is in no file
         exit code 2
-    "#]]);
+    "#]],
+    );
     assert!(!folder.path("made").exists());
     check_early_failure(
         &folder,
@@ -476,23 +492,39 @@ fn arrays_are_read_however_numpy_stores_them() {
     assert_eq!(folder.npy("y.npy"), HostArray::from_slice(&[2, 3], &[0f32, 1., 2., 3., 4., 5.]).unwrap());
     folder.json("point.mlir --input scalar.npz -o y.npy");
     assert_eq!(folder.npy("y.npy").dims(), &[] as &[usize]);
-    check_early_failure(&folder, "p.mlir --input cut.npz", expect![[r#"
+    check_early_failure(
+        &folder,
+        "p.mlir --input cut.npz",
+        expect![[r#"
         error: --input: cut.npz: this is no whole .npz file, which is a zip archive of .npy files: invalid Zip archive: Could not find EOCD
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --input record.npy", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --input record.npy",
+        expect![[r#"
         error: --input: record.npy: elements of type [('a', '<f4')] are not supported; supported are b1, i1, i2, i4, i8, u1, u2, u4, u8, f2, V2, f4, f8 (V2 as bfloat16)
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --input scalar.npz", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --input scalar.npz",
+        expect![[r#"
         error: the inputs are not those of the program:
           argument x: expected f32[2,3], found f32[] in array x of scalar.npz
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --input text.npz", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --input text.npz",
+        expect![[r#"
         error: --input: text.npz: x.txt is in the archive, which has .npy files only if it is NumPy's
         exit code 2
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -522,11 +554,15 @@ fn a_program_that_numbers_its_devices_runs_on_as_many() {
     assert_eq!(report["mesh"], "device=4");
     assert_eq!(report["outputs"][0]["spec"], "(device, -)");
     // Shardings over some of several axes need their sizes.
-    check_early_failure(&folder, "two.mlir", expect![[r#"
+    check_early_failure(
+        &folder,
+        "two.mlir",
+        expect![[r#"
         error: two.mlir: argument x: the program says that it is sharded {devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}, which is of no use here: no axes of mesh device=4 cut dim 0 into the 2 tiles of {devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}
         hint: --mesh names the axes of its mesh, such as --mesh data=2,fsdp=4
         exit code 2
-    "#]]);
+    "#]],
+    );
     folder.json("two.mlir --mesh data=2,fsdp=2");
 }
 

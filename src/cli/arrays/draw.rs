@@ -266,10 +266,8 @@ mod tests {
     fn ranges_without_elements_of_the_type_are_refused() {
         let check = |dtype, range: &str, expected: Result<(), &str>| {
             let draw = Draw { seed: 0, ranges: vec![Range::parse(range).unwrap()] };
-            assert_eq!(
-                draw.check(&argument("x", dtype, ArgumentKind::Other)).as_ref().map_err(String::as_str),
-                expected.as_ref().copied()
-            );
+            let found = draw.check(&argument("x", dtype, ArgumentKind::Other));
+            assert_eq!(found, expected.map_err(str::to_owned));
         };
         check(DType::U8, "0..256", Ok(()));
         check(

@@ -184,9 +184,9 @@ mod tests {
         expect!["compiled in 250.0ms, first run 2.0ms, then 1.0ms in the median of 2"]
             .assert_eq(&report.times());
         expect![[r#"
-            output           type    sharding  min        max       mean  NaN  difference  of largest  at
-            new_params['w']  f32[2]  (fsdp)      1  250.50000  125.75000    0     0.50000     0.00200  [1], 250.50000 for 250: too much
-            loss             f32[2]  (fsdp)      1        250  125.50000    0           0           0"#]]
+            output           type    spec    min        max       mean  NaN  difference  of largest  at
+            new_params['w']  f32[2]  (fsdp)    1  250.50000  125.75000    0     0.50000     0.00200  [1], 250.50000 for 250: too much
+            loss             f32[2]  (fsdp)    1        250  125.50000    0           0           0"#]]
         .assert_eq(&report.to_string());
     }
 }
