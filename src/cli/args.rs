@@ -435,7 +435,7 @@ fn unknown_argument(argument: &str, words: &[OsString]) -> Failure {
             .with_hint("commands take one file; all other settings are flags");
     };
     let all = Cli::command();
-    let flags = |command: &'_ clap::Command| -> Vec<String> {
+    let flags = |command: &clap::Command| -> Vec<String> {
         command.get_arguments().filter_map(Arg::get_long).map(str::to_owned).collect()
     };
     let asked = words.iter().skip(1).find_map(|word| all.find_subcommand(word));

@@ -291,10 +291,12 @@ mod tests {
             Err("--range 0.1..0.9: argument x is s32, and no integer lies in that range"),
         );
         check(DType::Pred, "*=0.1..1e300", Ok(()));
-        check(DType::F64, "*=-1e308..1e308", {
+        check(
+            DType::F64,
+            "*=-1e308..1e308",
             Err("--range *=-1e308..1e308: argument x is f64, whose ranges lie within \
-                 -8.988465674311579e307..8.988465674311579e307; --range 'x=LOW..HIGH' gives it its own")
-        });
+                 -8.988465674311579e307..8.988465674311579e307; --range 'x=LOW..HIGH' gives it its own"),
+        );
     }
 
     #[test]
