@@ -84,6 +84,35 @@ fn a_train_step_is_explained_in_both_lowerings_and_nothing_is_trained() {
 }
 
 #[test]
+fn a_train_step_gathers_weights_and_never_activations() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = CONFIG
+        .replace(
+            r#""hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1"#,
+            r#""hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2"#,
+        )
+        .replace(r#""num_attention_heads": 2"#, r#""num_attention_heads": 4"#)
+        .replace(r#""max_position_embeddings": 64"#, r#""max_position_embeddings": 256"#);
+    let run = RUN.replace(r#""block_size": 8"#, r#""block_size": 128, "per_device_train_batch_size": 8"#);
+    let run = run.replace(r#""xla_fsdp_v2": true"#, r#""xla_fsdp_v2": true, "xla_fsdp_grad_ckpt": true"#);
+    for (name, text) in [("config.json", config), ("run.json", run)] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    fs::write(folder.path().join("text.txt"), "to be or not to be\n".repeat(600)).unwrap();
+    let json: Value =
+        serde_json::from_str(stdout(&explain(folder.path(), "train run.json --mesh fsdp=8 -q --json")))
+            .unwrap();
+    let parameters: Vec<&str> =
+        json["parameters"].as_array().unwrap().iter().map(|p| p["type"].as_str().unwrap()).collect();
+    assert!(parameters.contains(&"f32[176,64]"));
+    let collectives = json["collectives"].as_array().unwrap();
+    let pieces: Vec<&Value> = collectives.iter().flat_map(|c| c["pieces"].as_array().unwrap()).collect();
+    let of = |purpose: &str| pieces.iter().filter(|piece| piece["purpose"] == purpose).count();
+    assert_eq!(of("activation"), 0, "{collectives:#?}");
+    assert!(of("weight") >= parameters.len() && of("gradient") >= parameters.len(), "{collectives:#?}");
+}
+
+#[test]
 fn what_cannot_be_explained_is_refused_before_a_plugin_is_looked_for() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("step.bc"), b"ML\xefR\x0dStableHLO_v1.0.0\0").unwrap();

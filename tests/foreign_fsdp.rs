@@ -95,7 +95,7 @@ fn train_steps_become_fsdp_and_compute_what_they_did() {
                 assert!(is_summed, "{}, {what}", parameter.name);
             }
             let inputs = arrays(name, "input", step.plan.arguments().iter().map(|a| &a.ty));
-            let expected = arrays(name, "output", step.outputs.iter().map(|o| &o.ty));
+            let expected = arrays(name, "output", step.plan.outputs().iter().map(|o| &o.ty));
             for (index, (found, expected)) in step.run(inputs).iter().zip(&expected).enumerate() {
                 check_near(&format!("{name} on {mesh}, output {index}"), found, &expected.to_f64(), 2e-6);
             }

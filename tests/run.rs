@@ -4,6 +4,7 @@
 mod command;
 
 use std::fs;
+use std::io::{Cursor, Write};
 use std::path::PathBuf;
 use std::process::Output;
 
@@ -11,6 +12,8 @@ use expect_test::{Expect, expect};
 use serde_json::Value;
 use shardwright_tensor::{HostArray, NpyHeader};
 use tempfile::TempDir;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
 /// A folder with programs and inputs.
 struct Folder(TempDir);
@@ -140,7 +143,7 @@ fn dims_that_do_not_divide_come_back_whole() {
     let five = HostArray::from_slice(&[5], &[1f32, 2., 3., 4., 5.]).unwrap();
     let folder = Folder::new().with("p.mlir", identity("5xf32")).with_npy("x.npy", &five);
     let report = folder.json("p.mlir --mesh x=4,y=2 --shard out:y=(x) --input x.npy --output y.npy");
-    assert_eq!(report["outputs"][0]["sharding"], "(x)");
+    assert_eq!(report["outputs"][0]["spec"], "(x)");
     assert_eq!(folder.npy("y.npy"), five);
 }
 
@@ -207,6 +210,15 @@ fn shardings_of_another_rank_or_mesh_are_refused_before_a_plugin_is_looked_for()
         exit code 2
     "#]],
     );
+    check_early_failure(
+        &folder.with("bias.mlir", identity("16xf32").replace("loc(\"x\")", "loc(\"layer.bias\")")),
+        "bias.mlir --mesh fsdp=4 --shard layer.*=(-,fsdp)",
+        expect![[r#"
+            error: bias.mlir: argument layer.bias: rule layer.*=(-,fsdp): spec (-, fsdp) is for rank 2, but shape [16] has rank 1; a spec has one entry per dim, - where it is not split
+            exit code 2
+        "#]],
+    );
+    let folder = Folder::new().with("p.mlir", identity("256x20x1000xf32"));
     check_early_failure(
         &folder,
         "p.mlir --mesh model=4 --shard x=(mdl,-,-)",
@@ -345,6 +357,43 @@ fn inputs_that_do_not_fit_are_all_told_before_a_plugin_is_looked_for() {
     );
     check_early_failure(
         &folder,
+        "p.mlir --output -",
+        expect![[r#"
+        error: --output: outputs are files, and are not written to stdout; name an .npz file, or ./- for that folder
+        exit code 2
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --seed 1 --range a=0..1e39",
+        expect![[r#"
+        error: --range a=0..1e39: argument a is f32, whose ranges lie within -3.4028234663852886e38..3.4028234663852886e38; --range 'a=LOW..HIGH' gives it its own
+        exit code 2
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --devices 4",
+        expect![[r#"
+        error: --devices 4: the mesh device=1 has 1 position, one for each device
+        hint: --mesh names the axes and their sizes, such as fsdp=-1
+        exit code 2
+    "#]],
+    );
+    // A folder for outputs is made once nothing else is wrong.
+    check_early_failure(
+        &folder,
+        "p.mlir --input 1.npy --output made/out.npz",
+        expect![[r#"
+        error: the inputs are not those of the program:
+          argument a: expected f32[64,32], nothing given
+        hint: --seed 0 draws what is in no file
+        exit code 2
+    "#]],
+    );
+    assert!(!folder.path("made").exists());
+    check_early_failure(
+        &folder,
         "p.mlir --compare_single --tolerance -1",
         expect![[r#"
         error: --tolerance: expected a number of at least 0, found -1
@@ -403,6 +452,132 @@ fn drawn_inputs_are_the_same_on_any_mesh_and_written_in_any_format() {
         // The output of one run is an input of the next.
         folder.json(&format!("id.mlir --input {again} --output copy.npy"));
         assert_eq!(folder.npy("copy.npy"), folder.npy("c.npy"), "{again}");
+    }
+}
+
+/// An archive as NumPy compresses it.
+fn compressed(arrays: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
+    for (name, array) in arrays {
+        archive.start_file(*name, options).unwrap();
+        archive.write_all(array).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+/// A `.npy` file whose dictionary is written by hand.
+fn npy(dictionary: &str, data: &[u8]) -> Vec<u8> {
+    let size = u16::try_from(dictionary.len()).unwrap().to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &size[..], dictionary.as_bytes(), data].concat()
+}
+
+#[test]
+fn arrays_are_read_however_numpy_stores_them() {
+    let numbers = [0f32, 3., 1., 4., 2., 5.];
+    let columns: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
+    let columns = npy("{'descr': '>f4', 'fortran_order': True, 'shape': (2, 3), }", &columns);
+    let record = npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,), }", &[0; 24]);
+    let scalar = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", &[0; 4]);
+    let archive = compressed(&[("x.npy", &columns)]);
+    let folder = Folder::new()
+        .with("p.mlir", identity("2x3xf32"))
+        .with("cut.npz", &archive[..archive.len() / 2])
+        .with("x.npz", archive)
+        .with("record.npy", record)
+        .with("scalar.npz", compressed(&[("x.npy", &scalar)]))
+        .with("text.npz", compressed(&[("x.txt", b"text")]))
+        .with("point.mlir", identity("f32"));
+    folder.json("p.mlir --input x.npz -o y.npy");
+    assert_eq!(folder.npy("y.npy"), HostArray::from_slice(&[2, 3], &[0f32, 1., 2., 3., 4., 5.]).unwrap());
+    folder.json("point.mlir --input scalar.npz -o y.npy");
+    assert_eq!(folder.npy("y.npy").dims(), &[] as &[usize]);
+    check_early_failure(
+        &folder,
+        "p.mlir --input cut.npz",
+        expect![[r#"
+        error: --input: cut.npz: this is no whole .npz file, which is a zip archive of .npy files: invalid Zip archive: Could not find EOCD
+        exit code 2
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --input record.npy",
+        expect![[r#"
+        error: --input: record.npy: elements of type [('a', '<f4')] are not supported; supported are b1, i1, i2, i4, i8, u1, u2, u4, u8, f2, V2, f4, f8 (V2 as bfloat16)
+        exit code 2
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --input scalar.npz",
+        expect![[r#"
+        error: the inputs are not those of the program:
+          argument x: expected f32[2,3], found f32[] in array x of scalar.npz
+        exit code 2
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --input text.npz",
+        expect![[r#"
+        error: --input: text.npz: x.txt is in the archive, which has .npy files only if it is NumPy's
+        exit code 2
+    "#]],
+    );
+}
+
+#[test]
+fn programs_without_elements_arguments_or_outputs_run() {
+    let folder = Folder::new()
+        .with("empty.mlir", identity("0x3xf32"))
+        .with("nothing.mlir", "module @nothing {\n  func.func @main() {\n    return\n  }\n}\n");
+    let report = folder.json("empty.mlir --mesh fsdp=2 --shard x=(fsdp,-) -o y.npy");
+    assert_eq!(report["outputs"][0]["min"], Value::Null);
+    assert_eq!(folder.npy("y.npy").dims(), [0, 3]);
+    let output = folder.run("nothing.mlir -q -o none.npz");
+    assert_eq!(text(&output.stdout), "the program has no outputs\n", "{}", text(&output.stderr));
+    // An archive of nothing is one too.
+    assert!(folder.run("nothing.mlir -q --input none.npz").status.success());
+}
+
+#[test]
+fn a_program_that_numbers_its_devices_runs_on_as_many() {
+    let stated = |sharding: &str| {
+        let attributes = format!("{{mhlo.sharding = \"{sharding}\"}} loc(\"x\")");
+        identity("8x8xf32").replace("loc(\"x\")", &attributes)
+    };
+    let folder = Folder::new()
+        .with("p.mlir", stated("{devices=[4,1]<=[4]}"))
+        .with("two.mlir", stated("{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}"));
+    let report = folder.json("p.mlir --shard out:y=(device,-) --compare_single");
+    assert_eq!(report["mesh"], "device=4");
+    assert_eq!(report["outputs"][0]["spec"], "(device, -)");
+    // Shardings over some of several axes need their sizes.
+    check_early_failure(
+        &folder,
+        "two.mlir",
+        expect![[r#"
+        error: two.mlir: argument x: the program says that it is sharded {devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}, which is of no use here: no axes of mesh device=4 cut dim 0 into the 2 tiles of {devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}
+        hint: --mesh names the axes of its mesh, such as --mesh data=2,fsdp=4
+        exit code 2
+    "#]],
+    );
+    folder.json("two.mlir --mesh data=2,fsdp=2");
+}
+
+#[test]
+fn an_op_that_the_plugin_does_not_know_is_named() {
+    let program = identity("8xf32").replace(
+        "return %x",
+        "%y = \"stablehlo.frobnicate\"(%x) : (tensor<8xf32>) -> tensor<8xf32>\n    return %y",
+    );
+    let folder = Folder::new().with("p.mlir", program);
+    let output = folder.run("p.mlir -q");
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    for part in ["error: p.mlir: ", "'stablehlo.frobnicate'", "StableHLO v", "hint: --dump_to FOLDER"] {
+        assert!(message.contains(part), "{message}");
     }
 }
 

@@ -227,9 +227,10 @@ pub(super) enum Parsed {
 
 /// Reads a command line; the first word is the program.
 pub(super) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
-    let cli = match Cli::try_parse_from(normalised(words)) {
+    let words = normalised(words);
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return told_or_failed(&error),
+        Err(error) => return told_or_failed(&error, &words),
     };
     cli.global.check()?;
     Ok(Parsed::Run(Box::new(cli)))
@@ -373,7 +374,7 @@ fn flag(spec: &'static settings::Spec) -> Arg {
 }
 
 /// Prints help that was asked for; turns anything else into one line.
-fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
+fn told_or_failed(error: &clap::Error, words: &[OsString]) -> Result<Parsed, Failure> {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         _ => String::new(),
@@ -387,7 +388,7 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
             let _ = error.print();
             Ok(Parsed::Told(if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }))
         }
-        ErrorKind::UnknownArgument => Err(unknown_argument(&argument)),
+        ErrorKind::UnknownArgument => Err(unknown_argument(&argument, words)),
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand);
             let known = [
@@ -403,7 +404,14 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
                 Some(ContextValue::Strings(names)) => names.join(", "),
                 _ => argument,
             };
-            Err(Failure::input(format!("{missing} is missing")).with_hint("--help tells what it is"))
+            match missing.as_str() {
+                // The program, where `explain` has flags of its own and then the name of its subcommand.
+                "" => Err(Failure::input("explain takes a program, or `train` and its settings")
+                    .with_hint("flags of a run stand behind the word train")),
+                missing => {
+                    Err(Failure::input(format!("{missing} is missing")).with_hint("--help tells what it is"))
+                }
+            }
         }
         ErrorKind::InvalidValue if context(ContextKind::InvalidValue).is_empty() => {
             let flag = argument.split(' ').next().unwrap_or(&argument);
@@ -417,7 +425,8 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
     }
 }
 
-fn unknown_argument(argument: &str) -> Failure {
+/// `words` are the whole command line, which tells the command that has no such argument.
+fn unknown_argument(argument: &str, words: &[OsString]) -> Failure {
     let Some(name) = argument.strip_prefix("--") else {
         if argument.starts_with('-') {
             return Failure::input(format!("flag {argument} is unknown"));
@@ -425,15 +434,16 @@ fn unknown_argument(argument: &str) -> Failure {
         return Failure::input(format!("argument {argument} is one too many"))
             .with_hint("commands take one file; all other settings are flags");
     };
-    let command = Cli::command();
-    let of_program = command.find_subcommand("shard").into_iter().flat_map(|shard| shard.get_arguments());
-    let others: Vec<&str> =
-        command.get_arguments().chain(of_program).filter_map(|arg| arg.get_long()).collect();
-    let mut known = settings::names();
-    known.extend(&others);
-    let why = match settings::find(name) {
-        Some(_) => "is a flag of `shardwright train`".to_owned(),
-        None => explain_unknown(name, "--", &known),
+    let all = Cli::command();
+    let flags = |command: &clap::Command| -> Vec<String> {
+        command.get_arguments().filter_map(Arg::get_long).map(str::to_owned).collect()
+    };
+    let asked = words.iter().skip(1).find_map(|word| all.find_subcommand(word));
+    let known: Vec<String> = flags(&all).into_iter().chain(asked.map(flags).unwrap_or_default()).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let why = match all.get_subcommands().find(|other| flags(other).iter().any(|flag| flag == name)) {
+        Some(other) => format!("is a flag of `shardwright {}`", other.get_name()),
+        None => explain_unknown(name, "--", &known, asked.map_or("train", clap::Command::get_name)),
     };
     Failure::input(format!("flag --{name} {why}"))
 }

@@ -119,12 +119,6 @@ impl Engine {
                 let message = format!("--devices {count}: platform {platform} has {found} devices");
                 Err(Failure::input(message).with_hint(DEVICES_HINT))
             }
-            Some(count) if count != shape.size() => {
-                let size = shape.size();
-                let message =
-                    format!("--devices {count}: the mesh {shape} has {size} positions, one for each device");
-                Err(Failure::input(message))
-            }
             Some(count) => self.mesh_of_first(shape, count),
         }
     }

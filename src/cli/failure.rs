@@ -51,6 +51,19 @@ impl Failure {
         self
     }
 
+    /// The same with advice for a run that failed, where there is none yet.
+    pub(super) fn or_hint(self, hint: &str) -> Failure {
+        match (self.cause, &self.hint) {
+            (Cause::Run, None) => self.with_hint(hint),
+            _ => self,
+        }
+    }
+
+    /// The same with what it is about before it.
+    pub(super) fn about(self, what: &str) -> Failure {
+        Failure { error: self.error.context(what.to_owned()), ..self }
+    }
+
     /// Prints it and gives the exit code.
     pub(super) fn tell(&self) -> ExitCode {
         console::note(self.text());
@@ -61,7 +74,8 @@ impl Failure {
         let mut text = String::from("error");
         for link in self.error.chain().map(ToString::to_string) {
             // Some errors repeat their source in their own text.
-            if !text.ends_with(&link) {
+            let link = link.trim_end();
+            if !text.ends_with(link) {
                 text += &format!(": {link}");
             }
         }

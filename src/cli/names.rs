@@ -39,9 +39,9 @@ const INSTEAD: &[(&str, &str)] = &[
 /// How alike two names are at least when one is taken for the other.
 const ALIKE: f64 = 0.85;
 
-/// What is wrong with a setting called `name`, of which `known` has none, and what to write instead. `dashes` go before
-/// the name of another setting.
-pub(super) fn explain_unknown(name: &str, dashes: &str, known: &[&str]) -> String {
+/// What is wrong with a setting of `command` called `name`, of which `known` has none, and what to write instead.
+/// `dashes` go before the name of another setting.
+pub(super) fn explain_unknown(name: &str, dashes: &str, known: &[&str], command: &str) -> String {
     let instead = INSTEAD.iter().find(|(foreign, _)| *foreign == name).map(|(_, instead)| *instead);
     if instead.is_some() || FOREIGN.split_whitespace().any(|foreign| foreign == name) {
         let instead = instead.map(|text| format!("; {text}")).unwrap_or_default();
@@ -49,7 +49,7 @@ pub(super) fn explain_unknown(name: &str, dashes: &str, known: &[&str]) -> Strin
     }
     match nearest(name, known) {
         Some(nearest) => format!("is unknown; did you mean {dashes}{nearest}?"),
-        None => "is unknown; `shardwright train --help` lists the settings".to_owned(),
+        None => format!("is unknown; `shardwright {command} --help` lists the settings"),
     }
 }
 

@@ -7,8 +7,8 @@ use std::{fs, io};
 
 use clap::Args;
 use shardwright_hlo::proto::HloProgram;
-use shardwright_hlo::{Parsed, Signature};
-use shardwright_mesh::AbstractMesh;
+use shardwright_hlo::{Parsed, Signature, StatedSharding};
+use shardwright_mesh::{AbstractMesh, HloSharding};
 use shardwright_partition::{
     DimRule, Lint, LintOptions, MeshChoiceError, Pins, RuleOptions, RulesFile, Severity, ShardRules,
     ShardedHlo, ShardedModule, ShardingPlan, choose_mesh, lint, needed_by_results, uses_of_arguments,
@@ -42,6 +42,9 @@ A rules file has the same words:
   {\"mesh\": \"data=2,fsdp=4\", \"axis\": \"fsdp\",
    \"shard\": {\"params.*\": \"fsdp\", \"w1\": [null, \"fsdp\"]}, \"donate\": [\"params.*\"]}";
 
+/// The axis of meshes whose axes nobody names.
+const DEVICE_AXIS: &str = "device";
+
 /// A program, the mesh that it is for, and the rules for its arrays.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Program")]
@@ -49,7 +52,8 @@ pub(super) struct ProgramArgs {
     /// The program: StableHLO text, an HLO proto or StableHLO bytecode; - is stdin
     #[arg(value_name = "IN")]
     input: OsString,
-    /// Devices as axes with their sizes, such as data=2,fsdp=4 [default: the program's own mesh]
+    /// Devices as axes with their sizes, such as data=2,fsdp=4 [default: the program's own mesh, or where that has no
+    /// names, device=N]
     #[arg(long, value_name = "AXIS=SIZE,...")]
     mesh: Option<String>,
     /// Where arrays lie or what they are; can be given again, after the rules of --rules
@@ -156,8 +160,12 @@ impl ProgramArgs {
     }
 
     /// Whether the size of an axis is left to the number of devices.
-    pub(super) fn leaves_a_size(&self) -> bool {
-        self.mesh.as_ref().is_some_and(|mesh| mesh.contains("-1"))
+    pub(super) fn leaves_a_size(&self) -> Result<bool, Failure> {
+        let mesh = match &self.mesh {
+            Some(mesh) => Some(mesh.clone()),
+            None => self.rules_file()?.mesh,
+        };
+        Ok(mesh.is_some_and(|mesh| mesh.contains("-1")))
     }
 
     fn plan_over(
@@ -180,7 +188,7 @@ impl ProgramArgs {
         }
         let asked = match (&self.mesh, &file.mesh) {
             (Some(text), _) => Some(parse_mesh("--mesh", text, devices)?),
-            (None, Some(text)) => Some(parse_mesh("mesh of the rules file", text, devices)?),
+            (None, Some(text)) => Some(parse_mesh(&format!("{}: mesh", self.rules_origin()), text, devices)?),
             (None, None) => None,
         };
         let dim_rule = match &self.fsdp_dim_rule {
@@ -192,9 +200,10 @@ impl ProgramArgs {
         let axis = self.fsdp_axis.clone().or(file.axis);
         let (signature, needed, meshes) = program.outside()?;
         let wrong = |error: anyhow::Error| Failure::new(Cause::Input, error.context(program.origin.clone()));
-        let mesh = match (choose_mesh(&signature, &meshes, asked), default) {
-            (Err(MeshChoiceError::None), Some(default)) => default,
-            (chosen, _) => chosen.map_err(|error| wrong(error.into()))?,
+        let unnamed = unnamed_mesh(&signature);
+        let (mesh, is_unnamed) = match (choose_mesh(&signature, &meshes, asked), unnamed.or(default)) {
+            (Err(MeshChoiceError::None), Some(other)) => (other, true),
+            (chosen, _) => (chosen.map_err(|error| wrong(error.into()))?, false),
         };
         let uses = match &program.form {
             ProgramForm::Text(parsed) => Some(uses_of_arguments(&parsed.module)),
@@ -202,7 +211,11 @@ impl ProgramArgs {
         };
         let options = RuleOptions { axis, dim_rule, needed, uses };
         let plan = ShardingPlan::by_rules(&signature, &mesh, &rules, &options);
-        let plan = plan.map_err(|error| wrong(error.into()))?;
+        let plan = plan.map_err(|error| match is_unnamed {
+            true => wrong(error.into())
+                .with_hint("--mesh names the axes of its mesh, such as --mesh data=2,fsdp=4"),
+            false => wrong(error.into()),
+        })?;
         let lints = lint(&plan, &LintOptions { devices, ..LintOptions::default() });
         Ok(PlannedProgram { program, plan, lints, rules })
     }
@@ -218,12 +231,27 @@ impl ProgramArgs {
         Ok((path.display().to_string(), bytes))
     }
 
+    fn rules_origin(&self) -> String {
+        self.rules.as_deref().unwrap_or(Path::new("")).display().to_string()
+    }
+
     fn rules_file(&self) -> Result<RulesFile, Failure> {
         let Some(path) = &self.rules else { return Ok(RulesFile::default()) };
-        let origin = path.display().to_string();
+        let origin = self.rules_origin();
         let text = fs::read_to_string(path).map_err(|error| input(&origin, error))?;
         RulesFile::parse(&text, &origin).map_err(|error| Failure::new(Cause::Input, error))
     }
+}
+
+/// The mesh of a program that numbers its devices and names no axes: one axis over all of them.
+fn unnamed_mesh(signature: &Signature) -> Option<AbstractMesh> {
+    let arguments = signature.arguments.iter().map(|argument| &argument.stated);
+    let stated = arguments.chain(signature.outputs.iter().map(|output| &output.stated)).flatten();
+    let devices = stated.filter_map(|stated| match stated {
+        StatedSharding::Hlo(HloSharding::Tiled(tiles)) => Some(tiles.devices().len()),
+        _ => None,
+    });
+    AbstractMesh::new([(DEVICE_AXIS, devices.max()?)]).ok()
 }
 
 /// What a program takes and gives, which arguments its results need where that can be told, and its meshes.
@@ -298,15 +326,19 @@ pub(super) fn tell_lints(lints: &[Lint], verbosity: Verbosity) {
 
 /// The mesh of programs that are not split.
 pub(super) fn one_device() -> AbstractMesh {
-    AbstractMesh::new([("device", 1)]).expect("one device is a mesh")
+    AbstractMesh::new([(DEVICE_AXIS, 1)]).expect("one device is a mesh")
 }
 
 fn parse_mesh(source: &str, text: &str, devices: Option<usize>) -> Result<AbstractMesh, Failure> {
-    let mesh = match devices {
-        Some(devices) => AbstractMesh::parse_for(text, devices),
-        None => AbstractMesh::parse(text),
-    };
-    mesh.map_err(|error| input(source, error))
+    match devices {
+        Some(devices) => AbstractMesh::parse_for(text, devices).map_err(|error| input(source, error)),
+        None => AbstractMesh::parse(text).map_err(|error| match text.contains("-1") {
+            true => {
+                input(source, error).with_hint("`shard` opens no plugin that has devices; write the size")
+            }
+            false => input(source, error),
+        }),
+    }
 }
 
 /// Something that a user gave is wrong.

@@ -39,7 +39,7 @@ fn parse(text: &str, path: &Path) -> Result<Layer, Failure> {
         let (line, column) = position(text, raw);
         let at = || format!("{}:{line}:{column}", path.display());
         let Some(spec) = settings::find(&key) else {
-            let why = explain_unknown(&key.replace('-', "_"), "", &settings::names());
+            let why = explain_unknown(&key.replace('-', "_"), "", &settings::names(), "train");
             return Err(Failure::input(format!("{}: key {key} {why}", at())));
         };
         let json = serde_json::from_str(raw.get()).map_err(|error| syntax(&path, &error, (line, column)))?;

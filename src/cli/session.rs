@@ -15,6 +15,9 @@ use super::failure::{Cause, Failure};
 use super::fetch;
 use super::program::{PlannedProgram, Program, ProgramArgs, ProgramForm, ShardedProgram, one_device};
 
+const PROGRAM_HINT: &str =
+    "--dump_to FOLDER writes the program as it goes to the compiler, whose lines those of its messages are";
+
 /// Flags that say which devices a program gets.
 #[derive(Debug, Args)]
 pub(super) struct PlaceArgs {
@@ -31,7 +34,13 @@ pub(super) enum Prepared<'a> {
     /// The size of an axis of its mesh is left to how many devices there are.
     Unplanned(Program, &'a ProgramArgs),
     /// Nothing is known of it: it runs on one device, as it is.
-    Bytecode(ForeignProgram),
+    Bytecode(Foreign),
+}
+
+/// Bytecode, and what it is called in messages.
+pub(super) struct Foreign {
+    origin: String,
+    code: ForeignProgram,
 }
 
 /// A program with the devices that it is for.
@@ -51,7 +60,7 @@ pub(super) struct Pinned {
 
 enum Ready {
     Planned(Box<Pinned>),
-    Bytecode(ForeignProgram),
+    Bytecode(Foreign),
 }
 
 impl<'a> Prepared<'a> {
@@ -59,11 +68,18 @@ impl<'a> Prepared<'a> {
     pub(super) fn new(arguments: &'a ProgramArgs, place: &PlaceArgs) -> Result<Prepared<'a>, Failure> {
         let program = arguments.read()?;
         match program.form {
-            ProgramForm::Bytecode(code) if arguments.asks_for_nothing() => Ok(Prepared::Bytecode(code)),
-            _ if arguments.leaves_a_size() && place.devices.is_none() => {
+            ProgramForm::Bytecode(code) if arguments.asks_for_nothing() => {
+                place.check(&one_device())?;
+                Ok(Prepared::Bytecode(Foreign { origin: program.origin, code }))
+            }
+            _ if place.devices.is_none() && arguments.leaves_a_size()? => {
                 Ok(Prepared::Unplanned(program, arguments))
             }
-            _ => Ok(Prepared::Planned(Pinned::new(arguments, program, place.count())?)),
+            _ => {
+                let pinned = Pinned::new(arguments, program, place.count())?;
+                place.check(pinned.planned.plan.mesh())?;
+                Ok(Prepared::Planned(pinned))
+            }
         }
     }
 
@@ -147,20 +163,31 @@ impl Session<'_> {
 
     /// Compiles the program as it is planned.
     pub(super) fn compile(&self) -> Result<Executable, Failure> {
-        match &self.program {
+        self.tell_compiling(&self.mesh);
+        let compiled = match &self.program {
             Ready::Planned(pinned) => self.engine.compile(&pinned.sharded, &self.mesh),
-            Ready::Bytecode(code) => self.engine.compile_bytecode(code, &self.mesh),
-        }
+            Ready::Bytecode(foreign) => self.engine.compile_bytecode(&foreign.code, &self.mesh),
+        };
+        compiled.map_err(|failure| failure.about(self.program.origin()).or_hint(PROGRAM_HINT))
     }
 
     /// Compiles the program for one device, whole.
     pub(super) fn compile_alone(&self) -> Result<Executable, Failure> {
         let mesh = self.engine.mesh_of_first(&one_device(), 1)?;
-        match &self.program {
+        self.tell_compiling(&mesh);
+        let compiled = match &self.program {
             Ready::Planned(pinned) => {
                 self.engine.compile(&alone(&pinned.planned.program, mesh.shape())?, &mesh)
             }
-            Ready::Bytecode(code) => self.engine.compile_bytecode(code, &mesh),
+            Ready::Bytecode(foreign) => self.engine.compile_bytecode(&foreign.code, &mesh),
+        };
+        compiled.map_err(|failure| failure.about(self.program.origin()).or_hint(PROGRAM_HINT))
+    }
+
+    /// Tells what takes so long.
+    fn tell_compiling(&self, mesh: &Mesh) {
+        if self.global.verbosity() > Verbosity::Quiet {
+            console::note(format!("compiling for {}", mesh.shape()));
         }
     }
 
@@ -183,7 +210,30 @@ impl Pinned {
     }
 }
 
+impl Ready {
+    fn origin(&self) -> &str {
+        match self {
+            Ready::Planned(pinned) => &pinned.planned.program.origin,
+            Ready::Bytecode(foreign) => &foreign.origin,
+        }
+    }
+}
+
 impl PlaceArgs {
+    /// Whether as many devices are asked for as the mesh has.
+    fn check(&self, mesh: &AbstractMesh) -> Result<(), Failure> {
+        match (self.count(), mesh.size()) {
+            (Some(count), size) if count != size => {
+                let positions = if size == 1 { "position" } else { "positions" };
+                let message =
+                    format!("--devices {count}: the mesh {mesh} has {size} {positions}, one for each device");
+                Err(Failure::input(message)
+                    .with_hint("--mesh names the axes and their sizes, such as fsdp=-1"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn count(&self) -> Option<usize> {
         self.devices.map(|count| count as usize)
     }

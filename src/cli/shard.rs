@@ -8,7 +8,6 @@ use clap::Args;
 use serde::Serialize;
 use shardwright_checkpoint::write_bytes_atomic;
 use shardwright_hlo::ArgumentKind;
-use shardwright_mesh::{AbstractMesh, PartitionSpec};
 use shardwright_partition::{KindSource, Lint, PinCounts, PlannedArgument, PlannedOutput, ShardingPlan};
 
 use super::console::{self, Verbosity};
@@ -24,7 +23,16 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   shardwright shard step.mlir --mesh fsdp=8
   shardwright shard step.mlir --mesh data=2,fsdp=4 --shard 'x=batch' -o sharded.mlir
-  shardwright shard step.pb --rules rules.json -o sharded.pb";
+  shardwright shard step.pb --rules rules.json -o sharded.pb
+
+Keys of --json:
+  program, mesh, axis  what was planned, over which mesh, and the axis of parameters
+  arguments            a list of name, type, kind, parameter (the index of a state's),
+                       guessed (whether nobody says that it is of this kind), spec,
+                       bytes_per_device, padding_bytes and decided_by
+  outputs              a list of name, type, donor (the index of the argument whose
+                       memory it takes over), spec and decided_by
+  lints                a list of severity, code, name, message and advice";
 
 /// The flags of `shard`.
 #[derive(Debug, Args)]
@@ -34,7 +42,7 @@ pub(super) struct ShardArgs {
     /// Where the program is written, in the form in which it came; - is stdout
     #[arg(short, long, value_name = "OUT")]
     output: Option<OsString>,
-    /// Write the plan as one JSON object
+    /// Write the plan as one JSON object to stdout, in place of the table
     #[arg(long)]
     json: bool,
 }
@@ -101,7 +109,7 @@ fn write_to_stdout(bytes: &[u8]) -> Result<(), Failure> {
 #[derive(Serialize)]
 struct Plan<'a> {
     program: &'a str,
-    mesh: &'a AbstractMesh,
+    mesh: String,
     axis: Option<&'a str>,
     arguments: Vec<Argument<'a>>,
     outputs: Vec<Output<'a>>,
@@ -127,7 +135,7 @@ struct Argument<'a> {
     parameter: Option<usize>,
     /// Whether nobody says that it is that.
     guessed: bool,
-    spec: &'a PartitionSpec,
+    spec: String,
     bytes_per_device: usize,
     padding_bytes: usize,
     decided_by: String,
@@ -140,7 +148,7 @@ struct Output<'a> {
     ty: String,
     /// The index of the argument whose memory it takes over.
     donor: Option<usize>,
-    spec: &'a PartitionSpec,
+    spec: String,
     decided_by: String,
 }
 
@@ -157,7 +165,7 @@ fn json(planned: &PlannedProgram, sharded: &ShardedProgram) -> Result<String, Fa
     let plan = &planned.plan;
     let described = Plan {
         program: &planned.program.origin,
-        mesh: plan.mesh(),
+        mesh: plan.mesh().to_string(),
         axis: plan.axis().map(|axis| axis.as_str()),
         arguments: plan.arguments().iter().map(|argument| describe(plan, argument)).collect(),
         outputs: plan.outputs().iter().map(|output| describe_output(plan, output)).collect(),
@@ -177,7 +185,7 @@ fn describe<'a>(plan: &ShardingPlan, argument: &'a PlannedArgument) -> Argument<
             _ => None,
         },
         guessed: argument.kind_source == KindSource::Guess,
-        spec: argument.sharding.spec(),
+        spec: argument.sharding.spec().to_string(),
         bytes_per_device: argument.bytes_per_device,
         padding_bytes: argument.padding_bytes,
         decided_by: plan.reason(&argument.decision),
@@ -189,7 +197,7 @@ fn describe_output<'a>(plan: &ShardingPlan, output: &'a PlannedOutput) -> Output
         name: &output.name,
         ty: output.ty.to_string(),
         donor: output.donor,
-        spec: output.sharding.spec(),
+        spec: output.sharding.spec().to_string(),
         decided_by: plan.reason(&output.decision),
     }
 }

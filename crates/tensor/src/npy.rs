@@ -264,7 +264,7 @@ impl<'a> Rest<'a> {
     /// An element type; that of a record, which is a list, as it is written.
     fn description(&mut self) -> Result<String, NpyError> {
         match self.0.trim_start().strip_prefix('[') {
-            Some(_) => Err(NpyError::Dtype { descr: self.0.trim().chars().take(SHOWN).collect() }),
+            Some(_) => Err(NpyError::Dtype { descr: record(self.0.trim_start()) }),
             None => self.string("an element type").map(str::to_owned),
         }
     }
@@ -298,6 +298,21 @@ impl<'a> Rest<'a> {
     fn wrong(&self, expected: &'static str) -> NpyError {
         NpyError::Header { expected, rest: self.0.trim().chars().take(SHOWN).collect() }
     }
+}
+
+/// The type of a record at the beginning of a text, up to the bracket that closes it, as far as is shown.
+fn record(text: &str) -> String {
+    let mut open = 0;
+    let is_inside = |character: &char| {
+        let was_open = open > 0 || *character == '[';
+        match character {
+            '[' => open += 1,
+            ']' => open -= 1,
+            _ => {}
+        }
+        was_open
+    };
+    text.chars().take_while(is_inside).take(SHOWN).collect()
 }
 
 #[cfg(test)]
@@ -360,10 +375,11 @@ mod tests {
             "elements of type <c8 are not supported; supported are \
              b1, i1, i2, i4, i8, u1, u2, u4, u8, f2, V2, f4, f8 (V2 as bfloat16)",
         );
-        assert!(matches!(
-            read(&dictionary("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}")),
-            Err(NpyError::Dtype { .. })
-        ));
+        check(
+            &dictionary("{'descr': [('a', [('b', '<f4')])], 'fortran_order': False, 'shape': ()}"),
+            "elements of type [('a', [('b', '<f4')])] are not supported; supported are \
+             b1, i1, i2, i4, i8, u1, u2, u4, u8, f2, V2, f4, f8 (V2 as bfloat16)",
+        );
         check(
             &dictionary("{'descr': '<f4', 'shape': (2, -1)}"),
             "the header of the .npy file is not valid: expected a size, or ) at \"-1)}\"",

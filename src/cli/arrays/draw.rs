@@ -56,8 +56,14 @@ impl Range {
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pattern = self.pattern.as_ref().map(|pattern| format!("{pattern}=")).unwrap_or_default();
-        write!(f, "{pattern}{}..{}", self.low, self.high)
+        write!(f, "{pattern}{}", span(self.low, self.high))
     }
+}
+
+/// A range as it is written, large numbers with an exponent.
+fn span(low: f64, high: f64) -> String {
+    let number = |value: f64| if value.abs() < 1e16 { value.to_string() } else { format!("{value:e}") };
+    format!("{}..{}", number(low), number(high))
 }
 
 /// Whether a name is as the pattern says, in which `*` stands for any characters and the rest for itself.
@@ -111,17 +117,65 @@ impl Draw {
         array
     }
 
+    /// Whether the range given for an argument has elements of its type.
+    ///
+    /// # Errors
+    /// What is wrong, and with which argument.
+    pub(in super::super) fn check(&self, argument: &ArgumentInfo) -> Result<(), String> {
+        let (Some(range), Some((least, end))) = (self.given(argument), bounds(argument.ty.dtype)) else {
+            return Ok(());
+        };
+        let (name, dtype) = (&argument.name, argument.ty.dtype);
+        if range.low < least || range.high > end {
+            return Err(format!(
+                "--range {range}: argument {name} is {dtype}, whose ranges lie within {}; \
+                 --range '{name}=LOW..HIGH' gives it its own",
+                span(least, end)
+            ));
+        }
+        if dtype.is_integer() && range.low.ceil() >= range.high {
+            return Err(format!(
+                "--range {range}: argument {name} is {dtype}, and no integer lies in that range"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The range that was given for an argument.
+    fn given(&self, argument: &ArgumentInfo) -> Option<&Range> {
+        self.ranges.iter().rev().find(|range| range.is_for(argument))
+    }
+
     /// Integers are mostly ids and positions, which small ones are valid for; what an optimizer keeps may be squares,
     /// which are not negative.
     fn range(&self, argument: &ArgumentInfo) -> (f64, f64) {
-        let given = self.ranges.iter().rev().find(|range| range.is_for(argument));
-        match (given, argument.kind) {
+        match (self.given(argument), argument.kind) {
             (Some(range), _) => (range.low, range.high),
             (None, _) if argument.ty.dtype.is_integer() => (0.0, 8.0),
             (None, ArgumentKind::State { .. }) => (0.0, 0.1),
             (None, _) => (-0.1, 0.1),
         }
     }
+}
+
+/// What the ends of a range for a dtype may be, whose upper one is left out; nothing for truth values, which have no
+/// range. The width of a range of doubles is a double too.
+fn bounds(dtype: DType) -> Option<(f64, f64)> {
+    Some(match dtype {
+        DType::Pred => return None,
+        DType::S8 => (-128.0, 128.0),
+        DType::S16 => (-32768.0, 32768.0),
+        DType::S32 => (-2147483648.0, 2147483648.0),
+        DType::S64 => (-9223372036854775808.0, 9223372036854775808.0),
+        DType::U8 => (0.0, 256.0),
+        DType::U16 => (0.0, 65536.0),
+        DType::U32 => (0.0, 4294967296.0),
+        DType::U64 => (0.0, 18446744073709551616.0),
+        DType::F16 => (f64::from(f16::MIN), f64::from(f16::MAX)),
+        DType::Bf16 => (f64::from(bf16::MIN), f64::from(bf16::MAX)),
+        DType::F32 => (f64::from(f32::MIN), f64::from(f32::MAX)),
+        DType::F64 => (f64::MIN / 2.0, f64::MAX / 2.0),
+    })
 }
 
 /// The step of the counter, 2⁶⁴ divided by the golden ratio.
@@ -206,6 +260,43 @@ mod tests {
         check("params[*]['w']", "params[0]['b']", false);
         check("*x*y*", "axbyc", true);
         check("*x*y*", "aybxc", false);
+    }
+
+    #[test]
+    fn ranges_without_elements_of_the_type_are_refused() {
+        let check = |dtype, range: &str, expected: Result<(), &str>| {
+            let draw = Draw { seed: 0, ranges: vec![Range::parse(range).unwrap()] };
+            let found = draw.check(&argument("x", dtype, ArgumentKind::Other));
+            assert_eq!(found, expected.map_err(str::to_owned));
+        };
+        check(DType::U8, "0..256", Ok(()));
+        check(
+            DType::U8,
+            "0..257",
+            Err(
+                "--range 0..257: argument x is u8, whose ranges lie within 0..256; --range 'x=LOW..HIGH' gives it its own",
+            ),
+        );
+        check(
+            DType::F16,
+            "x=0..1e30",
+            Err(
+                "--range x=0..1e30: argument x is f16, whose ranges lie within -65504..65504; --range 'x=LOW..HIGH' \
+                 gives it its own",
+            ),
+        );
+        check(
+            DType::S32,
+            "0.1..0.9",
+            Err("--range 0.1..0.9: argument x is s32, and no integer lies in that range"),
+        );
+        check(DType::Pred, "*=0.1..1e300", Ok(()));
+        check(
+            DType::F64,
+            "*=-1e308..1e308",
+            Err("--range *=-1e308..1e308: argument x is f64, whose ranges lie within \
+                 -8.988465674311579e307..8.988465674311579e307; --range 'x=LOW..HIGH' gives it its own"),
+        );
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub(super) struct Npz(ZipArchive<BufReader<File>>);
 
 impl Npz {
     pub(super) fn open(path: &Path) -> Result<Npz> {
-        Ok(Npz(ZipArchive::new(BufReader::new(File::open(path)?))?))
+        let archive = ZipArchive::new(BufReader::new(File::open(path)?));
+        Ok(Npz(archive.context("this is no whole .npz file, which is a zip archive of .npy files")?))
     }
 
     /// How many files are in it.

@@ -29,6 +29,11 @@ enum Format {
 impl OutputFile {
     /// The file or folder at this path, its format told by the end of its name; a folder where that has none.
     pub(in super::super) fn new(path: &Path) -> Result<OutputFile> {
+        if path == Path::new("-") {
+            bail!(
+                "outputs are files, and are not written to stdout; name an .npz file, or ./- for that folder"
+            );
+        }
         let format = match path.extension().and_then(|extension| extension.to_str()) {
             Some("npy") => Format::Npy,
             Some("npz") => Format::Npz,

@@ -37,11 +37,28 @@ Examples:
   shardwright explain step.mlir --mesh fsdp=8
   shardwright explain step.hlo.pb --mesh data=2,fsdp=4 --json
   shardwright explain train run.json --mesh fsdp=8 --html step.html
-  shardwright explain train run.json --lowering both";
+  shardwright explain train run.json --lowering both
+
+Keys of --json:
+  program, mesh, devices  what was compiled, and for how many devices
+  verdict                 grade (not_sharded, as_planned, costly or lost), summary and
+                          next_step
+  traffic                 a list of purpose, axes, predicted and actual (arrays, array_bytes
+                          and sent_bytes by one device, in one run) and differences
+  units, parameters       what became of each, with a verdict of its own
+  collectives             in the order of the program: name, kind, runs, position, axes,
+                          groups, bytes, and the pieces that it carries: type, purpose,
+                          pass, cause and source
+  memory                  of one device, in bytes: compiler's figures, estimated_peak,
+                          at_peak and series by class
+  notes                   what could not be found out";
 
 /// The flags of `explain`.
 #[derive(Debug, Args)]
 #[command(subcommand_negates_reqs = true)]
+#[command(
+    override_usage = "shardwright explain [OPTIONS] <IN>\n       shardwright explain train [OPTIONS] [RUN.json]"
+)]
 pub(super) struct ExplainArgs {
     #[command(subcommand)]
     step: Option<StepCommand>,
@@ -86,7 +103,7 @@ impl fmt::Display for Explained<'_> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Explanation")]
 struct ShowArgs {
-    /// Write one JSON object to stdout in place of tables
+    /// Write one JSON object to stdout, in place of the tables
     #[arg(long, global = true)]
     json: bool,
     /// Also write a page with drawings to this file
@@ -101,7 +118,6 @@ pub(super) fn run(
     compiler: &ChildCompiler,
 ) -> Result<(), Failure> {
     global.records.check()?;
-    arguments.show.check()?;
     if let Some(lowering) = &arguments.lowering {
         let message = format!(
             "--lowering {lowering}: a program that is given can be annotated only; explicit collectives take its source, \
@@ -130,6 +146,7 @@ fn explain_program(
         let hint = "export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto";
         return Err(Failure::input(message).with_hint(hint));
     }
+    arguments.show.check()?;
     let session = prepared.open(global, &arguments.place, compiler)?;
     session.tell();
     let plan = session.plan().expect("only bytecode has no plan");
@@ -150,6 +167,7 @@ fn explain_step(
     let job = engine::prepare_unsaved(&config, &mut report);
     report.end();
     let job = job?;
+    arguments.show.check()?;
     let engine = Engine::start(&super::fetch::plugin(global)?, &options)?;
     let mut explain = |lowering| {
         let explained = engine.explain(&job, lowering, &mut report);
@@ -181,11 +199,15 @@ fn of_executable(executable: &Executable, subject: &Subject) -> Result<Explanati
 }
 
 impl ShowArgs {
-    /// Finds out before a long compilation whether the page can be written after it.
+    /// Finds out before a long compilation whether the page can be written after it. Makes its folder.
     fn check(&self) -> Result<(), Failure> {
         let Some(path) = &self.html else { return Ok(()) };
+        if path == Path::new("-") || path.is_dir() {
+            let message = format!("--html: expected a file for the page, found {}", path.display());
+            return Err(Failure::input(message));
+        }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        make_writable_folder(folder).map_err(|error| Failure::new(Cause::Input, error))
+        make_writable_folder(folder).map_err(|error| Failure::new(Cause::Input, error).about("--html"))
     }
 
     fn show(

@@ -50,7 +50,7 @@ impl Inputs {
     /// The array of each argument.
     ///
     /// # Errors
-    /// Everything that does not fit, before any data is read.
+    /// Everything that does not fit, or the first range that does not, before any data is read.
     pub(super) fn arrays(&mut self, arguments: &[ArgumentInfo]) -> Result<Vec<HostArray>, Failure> {
         if let Some((range, pattern)) =
             self.draw.ranges.iter().find_map(|range| Some((range, range.idle_pattern(arguments)?)))
@@ -66,6 +66,8 @@ impl Inputs {
                 false => failure,
             }
         })?;
+        let mut drawn = arguments.iter().zip(&assigned).filter(|(_, stored)| stored.is_none());
+        drawn.try_for_each(|(argument, _)| self.draw.check(argument)).map_err(Failure::input)?;
         let array = |(argument, stored): (&ArgumentInfo, Option<usize>)| match stored {
             Some(index) => self.stored.read(index),
             None => Ok(self.draw.array(argument)),

@@ -43,13 +43,15 @@ Examples:
   shardwright run decode.mlir --seed 1 --range 'ids=0..32000' --repeat 20
 
 Keys of --json:
-  program, mesh, devices  what ran where; the ids of the devices in the order of the mesh
+  program, mesh, devices   what ran where; the ids of the devices in the mesh's order
   compile_seconds, first_run_seconds, median_run_seconds, runs
-                          times; the median is that of all runs but the first, null if there is one
-  outputs                 a list of name, type, sharding, min, max, mean, nan (how many elements are no
-                          number) and difference: null, or absolute, relative (to the largest element),
-                          at (the index), values (found and expected there) and is_too_large
-  written                 the file or folder of the outputs, or null";
+                           times; the median is that of all runs but the first, null
+                           where there was one
+  outputs                  a list of name, type, spec, min, max, mean, nan (how many
+                           elements are no number) and difference: null, or absolute,
+                           relative (to the largest element), at (the index), values
+                           (found and expected there) and is_too_large
+  written                  the file or folder of the outputs, or null";
 
 /// The flags of `run`.
 #[derive(Debug, Args)]
@@ -72,7 +74,7 @@ pub(super) struct RunArgs {
 #[command(next_help_heading = "Outputs")]
 struct OutputArgs {
     /// Write the outputs, whole, to this .npz, .safetensors or .npy file, or into this folder
-    #[arg(long, value_name = "FILE|FOLDER")]
+    #[arg(short, long, value_name = "FILE|FOLDER")]
     output: Option<PathBuf>,
     /// Run the program on one device too, and compare the outputs; the exit code is 1 where they differ
     #[arg(id = "compare_single", long = "compare_single")]
@@ -81,7 +83,7 @@ struct OutputArgs {
     /// 1e-2 for f16, 5e-2 for bf16, 0 for others]
     #[arg(long, value_name = "X", requires = "compare_single")]
     tolerance: Option<f64>,
-    /// Write one JSON object to stdout
+    /// Write one JSON object to stdout, in place of the table
     #[arg(long)]
     json: bool,
 }
@@ -155,9 +157,11 @@ impl Settings {
 
     /// The input arrays, and what else can be known to be wrong before a program with these arguments is run.
     fn hosts(&mut self, arguments: &[ArgumentInfo], outputs: usize) -> Result<Vec<HostArray>, Failure> {
+        let hosts = self.inputs.arrays(arguments)?;
+        // Makes the folder, so it comes after all else that can be wrong.
         let check = self.output.as_ref().map(|file| file.check(outputs));
         check.transpose().map_err(wrong_output)?;
-        self.inputs.arrays(arguments)
+        Ok(hosts)
     }
 }
 
@@ -208,7 +212,7 @@ fn report<'a>(
     let output = |(index, (name, array)): (usize, &'a (String, HostArray))| OutputReport {
         name,
         ty: array.ty().to_string(),
-        sharding: executable.outputs()[index].sharding.spec().to_string(),
+        spec: executable.outputs()[index].sharding.spec().to_string(),
         summary: Summary::of(array),
         difference: expected.map(|expected| compare(array, &expected[index], settings.tolerance)),
     };

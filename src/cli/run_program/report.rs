@@ -38,7 +38,7 @@ pub(super) struct OutputReport<'a> {
     pub(super) name: &'a str,
     #[serde(rename = "type")]
     pub(super) ty: String,
-    pub(super) sharding: String,
+    pub(super) spec: String,
     #[serde(flatten)]
     pub(super) summary: Summary,
     /// How far it is from what one device gives; null where that was not asked for.
@@ -86,8 +86,11 @@ impl RunReport<'_> {
 /// A table with a line for each output.
 impl fmt::Display for RunReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.outputs.is_empty() {
+            return write!(f, "the program has no outputs");
+        }
         let is_compared = self.outputs.iter().any(|output| output.difference.is_some());
-        let mut headings = vec!["output", "type", "sharding", "min", "max", "mean", "NaN"];
+        let mut headings = vec!["output", "type", "spec", "min", "max", "mean", "NaN"];
         if is_compared {
             headings.extend(["difference", "of largest", "at"]);
         }
@@ -117,7 +120,7 @@ impl OutputReport<'_> {
     fn cells(&self) -> Vec<String> {
         let Summary { min, max, mean, nan } = self.summary;
         let optional = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
-        let mut cells = vec![self.name.to_owned(), self.ty.clone(), self.sharding.clone()];
+        let mut cells = vec![self.name.to_owned(), self.ty.clone(), self.spec.clone()];
         cells.extend([optional(min), optional(max), optional(mean), nan.to_string()]);
         if let Some(difference) = &self.difference {
             cells.extend([number(difference.absolute), number(difference.relative), place(difference)]);
@@ -162,7 +165,7 @@ mod tests {
         let output = |name, array: &HostArray| OutputReport {
             name,
             ty: array.ty().to_string(),
-            sharding: "(fsdp)".to_owned(),
+            spec: "(fsdp)".to_owned(),
             summary: Summary::of(array),
             difference: Some(compare(array, &expected, Tolerance::OfDtype)),
         };
@@ -181,9 +184,9 @@ mod tests {
         expect!["compiled in 250.0ms, first run 2.0ms, then 1.0ms in the median of 2"]
             .assert_eq(&report.times());
         expect![[r#"
-            output           type    sharding  min        max       mean  NaN  difference  of largest  at
-            new_params['w']  f32[2]  (fsdp)      1  250.50000  125.75000    0     0.50000     0.00200  [1], 250.50000 for 250: too much
-            loss             f32[2]  (fsdp)      1        250  125.50000    0           0           0"#]]
+            output           type    spec    min        max       mean  NaN  difference  of largest  at
+            new_params['w']  f32[2]  (fsdp)    1  250.50000  125.75000    0     0.50000     0.00200  [1], 250.50000 for 250: too much
+            loss             f32[2]  (fsdp)    1        250  125.50000    0           0           0"#]]
         .assert_eq(&report.to_string());
     }
 }

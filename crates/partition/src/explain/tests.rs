@@ -418,16 +418,7 @@ fn json_has_stable_names() {
     expect![[r#"
         {
           "program": "jit_body",
-          "mesh": [
-            {
-              "name": "data",
-              "size": 2
-            },
-            {
-              "name": "fsdp",
-              "size": 4
-            }
-          ],
+          "mesh": "data=2, fsdp=4",
           "devices": 8,
           "verdict": {
             "grade": "as_planned",
@@ -506,7 +497,7 @@ fn json_has_stable_names() {
             {
               "argument": 0,
               "name": "down",
-              "ty": "f32[64,32]",
+              "type": "f32[64,32]",
               "spec": "(fsdp, -)",
               "bytes_per_device": 2048,
               "unit": null,
@@ -541,7 +532,7 @@ fn json_has_stable_names() {
               "sent_bytes": 6144,
               "pieces": [
                 {
-                  "ty": "f32[64,32]",
+                  "type": "f32[64,32]",
                   "array_bytes": 8192,
                   "purpose": "weight",
                   "pass": "forward",

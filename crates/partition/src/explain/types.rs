@@ -8,7 +8,8 @@ use shardwright_hlo::compiled::CollectiveKind;
 pub struct Explanation {
     /// Name of the program.
     pub program: String,
-    /// The mesh that it runs on, in order.
+    /// The mesh that it runs on, in order; serialized as text, `data=2, fsdp=4`.
+    #[serde(serialize_with = "as_text")]
     pub mesh: Vec<MeshAxis>,
     /// Product of the axes.
     pub devices: usize,
@@ -30,8 +31,13 @@ pub struct Explanation {
     pub notes: Vec<String>,
 }
 
+fn as_text<S: Serializer>(axes: &[MeshAxis], serializer: S) -> Result<S::Ok, S::Error> {
+    let axes: Vec<String> = axes.iter().map(|axis| format!("{}={}", axis.name, axis.size)).collect();
+    serializer.serialize_str(&axes.join(", "))
+}
+
 /// One axis of a mesh.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshAxis {
     /// Its name.
     pub name: String,
@@ -109,6 +115,7 @@ pub struct Runs {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Piece {
     /// What it is in HLO's spelling: `f32[344,128]`; the result on one device.
+    #[serde(rename = "type")]
     pub ty: String,
     /// Bytes of the whole array.
     pub array_bytes: u64,
@@ -208,6 +215,7 @@ pub struct ParameterReport {
     /// Its name.
     pub name: String,
     /// Its global type: `f32[344,128]`.
+    #[serde(rename = "type")]
     pub ty: String,
     /// Where it lies: `(fsdp, -)`.
     pub spec: String,

@@ -121,7 +121,7 @@ impl Cell {
 
 /// The class of a cell; long texts are broken into lines.
 fn class(class: &str, text: &str) -> String {
-    const LONG: usize = 56;
+    const LONG: usize = 120;
     let long = if text.chars().count() > LONG { " long" } else { "" };
     match format!("{class}{long}").trim() {
         "" => String::new(),
