@@ -12,7 +12,6 @@ use shardwright::hlo::{ArgumentKind, parse};
 use shardwright::partition::explain::{Explanation, Subject};
 use shardwright::partition::{
     LintOptions, PlannedArgument, RuleOptions, ShardRules, ShardedModule, ShardingPlan, lint,
-    needed_by_results,
 };
 use shardwright::runtime::{Argument, Runtime, RuntimeOptions, ShardedArray};
 use shardwright::tensor::{DType, HostArray};
@@ -21,19 +20,15 @@ const PROGRAM: &str = include_str!("../tests/data/foreign/mlp.mlir");
 
 fn main() -> anyhow::Result<()> {
     let program = parse(PROGRAM)?;
-    let signature = program.signature();
-    let needed = Some(needed_by_results(&program.module));
 
-    // Whatever no rule is about lies where FSDP has it. Biases are not worth splitting. And for a batch as small as this
-    // one, a compiler left to itself keeps weights in parts and moves activations; so these are pinned.
+    // Whatever no rule is about lies where FSDP has it: weights are gathered where they are used, and gradients are
+    // summed into the shards. Biases are not worth splitting.
     let mut rules = ShardRules::default();
-    for rule in ["*.b1=replicated", "op:*/jvp()/dot_general=(fsdp)"] {
-        rules.push(rule)?;
-    }
+    rules.push("*.b1=replicated")?;
     let runtime = Runtime::open(&RuntimeOptions::cpu_devices(8)).context("no CPU plugin")?;
     let mesh = runtime.mesh("fsdp=8")?;
-    let options = RuleOptions { needed, ..RuleOptions::default() };
-    let plan = ShardingPlan::by_rules(&signature, mesh.shape(), &rules, &options)?;
+    let options = RuleOptions::for_module(&program.module);
+    let plan = ShardingPlan::by_rules(&program.signature(), mesh.shape(), &rules, &options)?;
     println!("the plan:\n{}\n", plan.table());
     for lint in lint(&plan, &LintOptions::default()).iter().take(3) {
         println!("{}: {lint}", lint.severity);

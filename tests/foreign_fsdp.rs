@@ -8,9 +8,7 @@ use safetensors::SafeTensors;
 use shardwright_hlo::{Parsed, parse};
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::explain::{Explanation, Grade, Purpose, Reduced, Subject};
-use shardwright_partition::{
-    Pins, RuleOptions, ShardRules, ShardedModule, ShardingPlan, needed_by_results, uses_of_arguments,
-};
+use shardwright_partition::{Pins, RuleOptions, ShardRules, ShardedModule, ShardingPlan};
 use shardwright_runtime::{Argument, Executable, ShardedArray};
 use shardwright_tensor::{HostArray, TensorType};
 use support::{data, runtime};
@@ -27,11 +25,7 @@ struct Compiled {
 impl Compiled {
     fn new(program: Parsed, mesh: &str, rules: &ShardRules) -> Compiled {
         let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
-        let options = RuleOptions {
-            needed: Some(needed_by_results(&program.module)),
-            uses: Some(uses_of_arguments(&program.module)),
-            ..RuleOptions::default()
-        };
+        let options = RuleOptions::for_module(&program.module);
         let plan = ShardingPlan::by_rules(&program.signature(), mesh.shape(), rules, &options).unwrap();
         let sharded = ShardedModule::from_parsed(program, &plan, rules).unwrap();
         let program = runtime(mesh.shape().size()).compile(&sharded, &mesh).unwrap();

@@ -34,7 +34,7 @@ mod table;
 mod update;
 mod uses;
 
-use shardwright_hlo::{ArgumentKind, Signature};
+use shardwright_hlo::{ArgumentKind, Module, Signature};
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, PartitionSpec, ShardingError};
 use shardwright_tensor::TensorType;
 
@@ -66,6 +66,17 @@ pub struct RuleOptions {
     pub needed: Option<Vec<bool>>,
     /// What the program takes of each argument at a time: [`uses_of_arguments`]. None where its inside is not known.
     pub uses: Option<Vec<ArgumentUse>>,
+}
+
+impl RuleOptions {
+    /// Knowing the inside of a program that was read from text, and nothing else asked for.
+    ///
+    /// # Panics
+    /// If the program is unsound, which a verified one is not.
+    pub fn for_module(module: &Module) -> RuleOptions {
+        let (needed, uses) = (Some(needed_by_results(module)), Some(uses_of_arguments(module)));
+        RuleOptions { needed, uses, ..RuleOptions::default() }
+    }
 }
 
 impl ShardingPlan {
