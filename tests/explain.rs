@@ -6,15 +6,25 @@ use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::explain::{
     Cause, Comparison, Explanation, Grade, MemoryClass, Purpose, Reduced, Subject, Traffic,
 };
-use shardwright_partition::{PlanOptions, Strategy};
+use shardwright_partition::{Lowering, PlanOptions, Strategy};
 use shardwright_train::{StepConfig, TrainStep};
 use support::{oracle_model, oracle_step, runtime};
 
-/// The explanation of the step of a model on a mesh.
+/// The explanation of the annotated step of a model on a mesh.
 fn explain(name: &str, mesh: &str, strategy: Strategy, remat: bool) -> Explanation {
+    explain_lowered(name, mesh, strategy, remat, Lowering::Annotate)
+}
+
+fn explain_lowered(
+    name: &str,
+    mesh: &str,
+    strategy: Strategy,
+    remat: bool,
+    lowering: Lowering,
+) -> Explanation {
     let model = oracle_model(name);
     let options = PlanOptions { strategy, ..PlanOptions::default() };
-    let config = StepConfig { remat, ..oracle_step(&model, options) };
+    let config = StepConfig { remat, lowering, ..oracle_step(&model, options) };
     let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
     let step = TrainStep::compile(&runtime(8), &mesh, &model, &config).unwrap();
     let subject = Subject::of_module(&config.module(&model).unwrap(), step.plan(), &config.wrap);
@@ -62,6 +72,35 @@ fn the_quickstarts_decoder_is_fsdp() {
     let causes =
         explanation.collectives.iter().flat_map(|collective| &collective.pieces).map(|piece| &piece.cause);
     assert!(!causes.into_iter().any(|cause| *cause == Cause::Unknown), "{text}");
+}
+
+#[test]
+fn explicit_collectives_are_as_planned() {
+    for (name, mesh, remat) in [("base", "fsdp=8", false), ("bias", "data=2,fsdp=4", true)] {
+        let explanation = explain_lowered(name, mesh, Strategy::FullShard, remat, Lowering::Explicit);
+        assert_eq!(explanation.verdict.grade, Grade::AsPlanned, "{explanation}");
+        for row in &explanation.traffic {
+            match row.purpose {
+                Purpose::Weight | Purpose::Gradient => {
+                    assert_eq!(row.predicted, Some(row.actual), "{explanation}");
+                }
+                other => assert_eq!(other, Purpose::Scalar, "{explanation}"),
+            }
+        }
+        let [first, last] = &explanation.units[..] else { panic!("{explanation}") };
+        for unit in [first, last] {
+            assert_eq!(unit.verdict.grade, Grade::AsPlanned, "{explanation}");
+            assert_eq!((unit.gathered_bytes.0, unit.activation_bytes), (unit.parameter_bytes, 0));
+        }
+        assert_ne!(first.gathered_bytes.1, 0);
+        assert_eq!(last.gathered_bytes.1, 0);
+        // Names of the model are found behind those of the region.
+        let pieces = explanation.collectives.iter().flat_map(|collective| &collective.pieces);
+        assert!(
+            pieces.into_iter().all(|p| p.purpose == Purpose::Scalar || p.pass.is_some()),
+            "{explanation}"
+        );
+    }
 }
 
 #[test]

@@ -264,7 +264,5 @@ fn pass(op_name: &str, purpose: Purpose, cause: &Cause, subject: &Subject) -> Op
     if op_name.ends_with("/backward") || op_name.contains("transpose(") || purpose == Purpose::Gradient {
         return Some(Pass::Backward);
     }
-    let is_of_model =
-        subject.unit_of(op_name).is_some() || subject.parameters().any(|(_, p)| p.name == op_name);
-    (op_name.contains("jvp(") || is_of_model).then_some(Pass::Forward)
+    (op_name.contains("jvp(") || subject.is_of_model(op_name)).then_some(Pass::Forward)
 }

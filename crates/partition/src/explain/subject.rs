@@ -130,6 +130,11 @@ impl Subject {
         self.units.iter().filter(|unit| is_in(name, &unit.path)).max_by_key(|unit| unit.path.len())
     }
 
+    /// Whether what is said of an op is that it is in a unit, or in a module that has parameters.
+    pub(super) fn is_of_model(&self, op_name: &str) -> bool {
+        self.unit_of(op_name).is_some() || self.parameters().any(|(_, p)| is_in(&p.name, op_name))
+    }
+
     /// In how many parts an argument stays while it is used: those over the axes that are not FSDP's.
     fn parts_in_use(&self, argument: &SubjectArgument) -> usize {
         let of_fsdp = |axis: &&AxisName| self.fsdp.as_ref().is_some_and(|fsdp| fsdp.axes.contains(axis));
@@ -180,10 +185,9 @@ impl SubjectOutput {
     }
 }
 
-/// The arguments whose weight at a second use of their unit is used by something.
+/// The arguments whose weight is needed when their unit is computed again or in the backward pass.
 fn gathered_again(module: &Module) -> BTreeSet<ValueId> {
-    let used: BTreeSet<ValueId> =
-        module.instructions.iter().flat_map(|i| i.operands.iter().copied()).collect();
+    let needed = needed(module);
     // What values are that only pass through.
     let mut same: BTreeMap<ValueId, ValueId> = BTreeMap::new();
     let mut again = BTreeSet::new();
@@ -195,12 +199,35 @@ fn gathered_again(module: &Module) -> BTreeSet<ValueId> {
             let origin = same.get(operand).copied().unwrap_or(*operand);
             same.insert(result, origin);
             let is_again = *op == Op::Boundary(Role::Weight) && location.phase == Phase::Recompute;
-            if is_again && used.contains(&result) {
+            if is_again && needed.contains(&result) {
                 again.insert(origin);
             }
         }
     }
     again
+}
+
+/// The values that outputs depend on: compilers leave the rest out.
+fn needed(module: &Module) -> BTreeSet<ValueId> {
+    fn all_operands(instruction: &Instruction, needed: &mut BTreeSet<ValueId>) {
+        needed.extend(&instruction.operands);
+        for region in &instruction.regions {
+            needed.extend(&region.results);
+            region.instructions.iter().for_each(|inner| all_operands(inner, needed));
+        }
+    }
+    let mut needed: BTreeSet<ValueId> = module.outputs.iter().map(|output| output.value).collect();
+    for instruction in module.instructions.iter().rev() {
+        let Instruction { op, operands, results, .. } = instruction;
+        if *op == Op::OptimizationBarrier {
+            let pairs = operands.iter().zip(results);
+            let through: Vec<ValueId> = pairs.filter(|(_, r)| needed.contains(r)).map(|(o, _)| *o).collect();
+            needed.extend(through);
+        } else if results.iter().any(|result| needed.contains(result)) {
+            all_operands(instruction, &mut needed);
+        }
+    }
+    needed
 }
 
 /// Whether something of this name is the module at `path` or inside it.

@@ -2,9 +2,11 @@
 //!
 //! A manual computation has rules here where [`ManualComputation`] says all that is written of it and its values vary
 //! as they should. Else it is kept as it is written, and so is every collective in it: outside such a region, or by
-//! other groups than those along axes, collectives have no rules. Whether values vary as they should is known once the
-//! region is read, so a region may be read twice. One inside another is tried only if the outer one is kept, which
-//! bounds the work by the depth.
+//! other groups than those along axes, collectives have no rules. That values are the same along an axis for other reasons
+//! than [`ManualComputation`] knows is not found out, and is no error of the program.
+//!
+//! Whether values vary as they should is known once the region is read, so a region may be read twice. One inside
+//! another is tried only if the outer one is kept, which bounds the work by the depth.
 
 use shardwright_mesh::{AbstractMesh, AxisName, Mesh, NamedSharding, ReplicaGroups, SdySharding};
 
@@ -17,7 +19,6 @@ use crate::{AxisGroup, ManualComputation, Op, Region, ValueId, ValueType};
 const MESH: &str = "mesh";
 
 /// Where collectives have rules.
-#[derive(Clone)]
 pub(super) struct Surroundings {
     mesh: AbstractMesh,
     manual_axes: Vec<AxisName>,
