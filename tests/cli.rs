@@ -679,7 +679,7 @@ fn fsdp_words_and_files_are_checked() {
             hint: `shardwright plugins` lists the plugins that are known by a name
             exit code 3
             > --fsdp_axis tensor
-            error: --fsdp_axis: parameters cannot be sharded over the axis tensor, over which all devices see the same examples; choose another with --fsdp_axis
+            error: --fsdp_axis: parameters cannot be sharded over the axis tensor, over which all devices see the same examples; choose another axis
             exit code 2
         "#]],
     );

@@ -2,9 +2,11 @@
 
 mod support;
 
-use shardwright_mesh::{AbstractMesh, Mesh};
+use std::collections::BTreeSet;
+
+use shardwright_mesh::{AbstractMesh, Mesh, PhysicalDevice, PhysicalTopology, Placement, TorusPosition};
 use shardwright_partition::explain::{
-    Cause, Comparison, Explanation, Grade, MemoryClass, Purpose, Reduced, Subject, Traffic,
+    Cause, Comparison, Explanation, Grade, MemoryClass, Pass, Purpose, Reduced, Subject, Traffic,
 };
 use shardwright_partition::{Lowering, PlanOptions, Strategy};
 use shardwright_train::{StepConfig, TrainStep};
@@ -72,6 +74,41 @@ fn the_quickstarts_decoder_is_fsdp() {
     let causes =
         explanation.collectives.iter().flat_map(|collective| &collective.pieces).map(|piece| &piece.cause);
     assert!(!causes.into_iter().any(|cause| *cause == Cause::Unknown), "{text}");
+}
+
+/// Written by hand, the exchanges run over one axis of the torus after the other, and are held to that.
+#[test]
+fn over_the_axes_of_a_torus_all_is_as_planned() {
+    let device = |id| {
+        let position = Some(TorusPosition { coords: [id % 4, id / 4, 0], core: 0 });
+        PhysicalDevice { id, process: 0, slice: 0, position }
+    };
+    let topology = PhysicalTopology::new((0..8).map(device), [false; 3]).unwrap();
+    let placement = Placement::new(&AbstractMesh::parse("fsdp=8").unwrap(), &topology).unwrap();
+    let model = oracle_model("base");
+    let config = StepConfig {
+        lowering: Lowering::Explicit,
+        remat: false,
+        ..oracle_step(&model, PlanOptions::default())
+    };
+    let module = config.module(&model).unwrap();
+    let plan = config.sharding_plan(&model, &module, placement.mesh().shape()).unwrap();
+    let plan = plan.placed(&placement).unwrap();
+    let subject = Subject::of_module(&module, &plan, &config.wrap);
+    let sharded = config.lower(&model, module, &plan).unwrap();
+    let program = runtime(8).compile(&sharded, placement.physical_mesh()).unwrap().compiled().unwrap();
+
+    let explanation = Explanation::new(&program.unwrap(), &subject, None);
+    assert_eq!(explanation.verdict.grade, Grade::AsPlanned, "{explanation}");
+    for purpose in [Purpose::Weight, Purpose::Gradient] {
+        for axis in plan.sub_axes() {
+            let row = row(&explanation, purpose, &[axis.as_str()]);
+            assert_eq!(row.predicted, Some(row.actual), "{axis}: {explanation}");
+        }
+    }
+    let weights = explanation.collectives.iter().flat_map(|collective| &collective.pieces);
+    let passes = weights.filter(|piece| piece.purpose == Purpose::Weight).map(|piece| piece.pass);
+    assert_eq!(passes.collect::<BTreeSet<_>>(), [Some(Pass::Forward), Some(Pass::Recompute)].into());
 }
 
 #[test]

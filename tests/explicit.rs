@@ -86,10 +86,9 @@ fn in_first_layer(parameter: &ParameterInfo) -> bool {
     parameter.name.starts_with("model.layers.0.")
 }
 
-/// Whether the parameter is one of them that backward needs where activations are kept. Norms are not: what is kept is
-/// multiplied with them already.
+/// Whether the parameter is one of them that backward needs where activations are kept. Biases are not.
 fn needed_again(parameter: &ParameterInfo) -> bool {
-    in_first_layer(parameter) && parameter.shape.len() == 2
+    in_first_layer(parameter) && !parameter.name.ends_with(".bias")
 }
 
 #[test]
@@ -171,7 +170,7 @@ fn small_parameters_stay_whole_and_their_gradients_are_summed() {
     let step = Step::new("base", "fsdp=8", plan, false);
     let is_norm = |p: &ParameterInfo| p.shape.len() == 1;
     let (whole, shards) = step.parameter_bytes(|p| !is_norm(p));
-    let again = step.parameter_bytes(needed_again).0;
+    let again = step.parameter_bytes(|p| needed_again(p) && !is_norm(p)).0;
     let norms: usize = step.parameter_bytes(is_norm).0.iter().sum();
     step.check(CollectiveKind::AllGather, [whole, again].concat());
     step.check(CollectiveKind::ReduceScatter, shards);

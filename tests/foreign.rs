@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 
 use safetensors::SafeTensors;
-use shardwright_hlo::{Parsed, VerifiedModule, parse, verify};
+use shardwright_hlo::{Parsed, VerifiedModule, parse};
 use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
 use shardwright_partition::{PlanOptions, ShardedModule, ShardingPlan};
 use shardwright_runtime::{Argument, ExecutableValue, ShardedArray};
@@ -43,13 +43,12 @@ fn a_step_of_our_own_is_read_back_with_its_shardings() {
     assert_eq!(program.to_string(), text);
     assert_eq!(program.stated.num_partitions, 8);
     assert!(program.stated.values.len() > plan.arguments().len(), "boundaries are constraints");
-    verify(program.module).unwrap();
 }
 
 #[test]
 fn they_compute_what_they_did_in_jax() {
     for name in PROGRAMS {
-        let module = verify(program(name).module).unwrap();
+        let module = program(name).module;
         let types: Vec<TensorType> = module.arguments.iter().map(|a| module.ty(a.value).clone()).collect();
         let output_types: Vec<TensorType> =
             module.outputs.iter().map(|o| module.ty(o.value).clone()).collect();

@@ -23,13 +23,14 @@ fn step_of(model: &ModelConfig, layers: Layers) -> CompiledStep {
     CompiledStep::new(model, "fsdp=8", &config)
 }
 
-/// Whether a parameter is gathered a second time, in backward. The weights of all layers but the last are; of what is
-/// computed again, also norms and biases, which backward does not need otherwise.
+/// Whether a parameter is gathered a second time, in backward. Those of all layers but the last are; biases only of what
+/// is computed again, since backward does not need them otherwise.
 fn is_gathered_again(step: &CompiledStep, parameter: &ParameterInfo, layers: Layers) -> bool {
     let last = format!("model.layers.{}.", step.model.num_hidden_layers() - 1);
     let in_layers = parameter.name.starts_with("model.layers.") && !parameter.name.starts_with(&last);
     let unused = parameter.name.ends_with("mlp.down_proj.bias");
-    in_layers && (parameter.shape.len() > 1 || layers == Layers::Rematerialised && !unused)
+    let is_bias = parameter.name.ends_with(".bias");
+    in_layers && (!is_bias || layers == Layers::Rematerialised && !unused)
 }
 
 /// Checks that the step gathers its parameters, some of them again, and `besides`.

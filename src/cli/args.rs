@@ -400,7 +400,7 @@ fn told_or_failed(error: &clap::Error) -> Result<Parsed, Failure> {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = match error.get(ContextKind::InvalidArg) {
-                Some(ContextValue::Strings(names)) => names.join(", ").replace(['<', '>'], ""),
+                Some(ContextValue::Strings(names)) => names.join(", "),
                 _ => argument,
             };
             Err(Failure::input(format!("{missing} is missing")).with_hint("--help tells what it is"))

@@ -224,7 +224,9 @@ impl Program {
                 let meshes = meshes.filter(|mesh| !mesh.axes().is_empty()).collect();
                 Ok((parsed.signature(), Some(needed_by_results(&parsed.module)), meshes))
             }
-            ProgramForm::Hlo(program) => Ok((program.signature().clone(), None, Vec::new())),
+            ProgramForm::Hlo(program) => {
+                Ok((program.signature().clone(), Some(program.needed_by_results()), Vec::new()))
+            }
             ProgramForm::Bytecode(program) => Err(Failure::input(format!(
                 "{}: the program is MLIR bytecode{}, into which no shardings are written",
                 self.origin,

@@ -1,7 +1,7 @@
 //! A program from elsewhere on its way to the devices: read and planned before a plugin is looked for, then compiled.
 
 use clap::Args;
-use shardwright_hlo::{Signature, verify};
+use shardwright_hlo::Signature;
 use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
 use shardwright_partition::{ShardedHlo, ShardedModule, ShardingPlan};
 use shardwright_runtime::compile::{ChildCompiler, ForeignProgram};
@@ -200,9 +200,8 @@ fn alone(program: &Program, mesh: &AbstractMesh) -> Result<ShardedProgram, Failu
     let wrong = |error: anyhow::Error| Failure::new(Cause::Input, error.context(program.origin.clone()));
     match &program.form {
         ProgramForm::Text(parsed) => {
-            let module = verify(parsed.module.clone()).map_err(|error| wrong(error.into()))?;
             let (arguments, outputs) = whole(&parsed.signature());
-            let sharded = ShardedModule::new(module, mesh, arguments, outputs);
+            let sharded = ShardedModule::new(parsed.module.clone(), mesh, arguments, outputs);
             sharded
                 .map(|module| ShardedProgram::Module(Box::new(module)))
                 .map_err(|error| wrong(error.into()))

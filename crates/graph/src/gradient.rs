@@ -10,10 +10,11 @@
 //! barrier makes the copies depend on the incoming gradients, so they can neither be merged with the originals nor
 //! start early, and the originals' values die in the forward pass. Of nested units the outermost one counts.
 //!
-//! What is written again can be a part of the unit: its [weights](Role::Weight) only, so that parameters which a
-//! sharding plan gathers there are gathered a second time and are not kept in between, or everything else.
+//! What is written again can be a part of the unit: its [weights](Role::Weight) only, with what is made of them alone,
+//! so that parameters which a sharding plan gathers there are gathered a second time and are not kept in between; or
+//! everything but the weights.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use shardwright_hlo::{ArgumentKind, Instruction, Op, Phase, Role, Unit, UnitId, ValueId};
@@ -29,8 +30,8 @@ pub enum Recompute {
     /// Nothing.
     #[default]
     Nothing,
-    /// The [`Role::Weight`] boundaries, and what brings [stored](Graph::stored_as) parameters together before them:
-    /// parameters are gathered again, activations are kept.
+    /// The [`Role::Weight`] boundaries, what brings [stored](Graph::stored_as) parameters together before them, and
+    /// what is made of weights alone: parameters are gathered again, activations are kept.
     Weights,
     /// All but the weights: these are kept as they were gathered.
     Activations,
@@ -38,12 +39,21 @@ pub enum Recompute {
     All,
 }
 
+/// What an instruction of a unit gives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gives {
+    Weight,
+    /// Something that is made of weights alone, such as one broadcast. It keeps them alive wherever it is kept.
+    OfWeights,
+    Activation,
+}
+
 impl Recompute {
-    fn includes(self, is_weight: bool) -> bool {
+    fn includes(self, gives: Gives) -> bool {
         match self {
             Recompute::Nothing => false,
-            Recompute::Weights => is_weight,
-            Recompute::Activations => !is_weight,
+            Recompute::Weights => gives != Gives::Activation,
+            Recompute::Activations => gives != Gives::Weight,
             Recompute::All => true,
         }
     }
@@ -178,11 +188,7 @@ impl Reverse<'_> {
 
     /// Computes the unit again behind a barrier, and goes back through that and what was kept.
     fn rematerialise(&mut self, Remat { unit, instructions, recompute }: &Remat) -> Result<()> {
-        let (again, kept): (Vec<usize>, Vec<usize>) = {
-            let module = self.graph.module.borrow();
-            let is_weight = |index: usize| self.graph.is_weight(&module.instructions[index]);
-            instructions.clone().partition(|&index| recompute.includes(is_weight(index)))
-        };
+        let (again, kept) = self.divided(instructions, *recompute);
         if again.is_empty() {
             return self.walk(instructions.clone(), &HashMap::new());
         }
@@ -217,7 +223,7 @@ impl Reverse<'_> {
             self.cotangents.remove(output);
             self.accumulate(*copies.get(output).unwrap_or(output), cotangent)?;
         }
-        // Weights depend on nothing in the unit, so they come last.
+        // Weights, and what is made of them, depend on nothing else in the unit, so they come last.
         if *recompute == Recompute::Weights {
             self.walk_kept(&kept, copies)?;
             self.walk(start..end, &HashMap::new())?;
@@ -227,6 +233,27 @@ impl Reverse<'_> {
             self.release(&inputs, released_inputs)?;
             self.walk_kept(&kept, HashMap::new())
         }
+    }
+
+    /// The instructions of a unit that are computed again, and those that are not.
+    fn divided(&self, unit: &Range<usize>, recompute: Recompute) -> (Vec<usize>, Vec<usize>) {
+        let module = self.graph.module.borrow();
+        let mut of_weights: HashSet<ValueId> = HashSet::new();
+        unit.clone().partition(|&index| {
+            let instruction = &module.instructions[index];
+            let operands = &instruction.operands;
+            let gives = if self.graph.is_weight(instruction) {
+                Gives::Weight
+            } else if !operands.is_empty() && operands.iter().all(|operand| of_weights.contains(operand)) {
+                Gives::OfWeights
+            } else {
+                Gives::Activation
+            };
+            if gives != Gives::Activation {
+                of_weights.extend(&instruction.results);
+            }
+            recompute.includes(gives)
+        })
     }
 
     /// Goes through instructions of a unit that are not computed again; they use `copies` in place of the originals.
@@ -301,8 +328,7 @@ impl Reverse<'_> {
 
 /// What `body` uses and does not define, in order of first use.
 fn inputs_of(body: &[&Instruction]) -> Vec<ValueId> {
-    let mut known: std::collections::HashSet<ValueId> =
-        outputs_of(body.iter().copied()).into_iter().collect();
+    let mut known: HashSet<ValueId> = outputs_of(body.iter().copied()).into_iter().collect();
     body.iter().flat_map(|i| &i.operands).copied().filter(|&v| known.insert(v)).collect()
 }
 
@@ -382,6 +408,23 @@ mod tests {
         let used: Vec<_> = backward.flat_map(|i| &i.operands).filter_map(|&v| phase_of(v)).collect();
         assert!(used.contains(&(Op::Boundary(Role::Weight), Phase::Recompute)));
         assert!(!used.contains(&(Op::Boundary(Role::Weight), Phase::Forward)));
+    }
+
+    #[test]
+    fn what_is_made_of_weights_alone_is_not_kept_in_their_place() {
+        let scaled = |recompute: Recompute| {
+            let g = Graph::new("norm");
+            let w = parameter(&g, "w");
+            let x = g.full(DType::F32, &[2, 4], 2.0).unwrap();
+            let scale = || g.mul(x, g.broadcast_in_dim(g.weight(w)?, &[2, 4], &[1])?);
+            let y = g.unit("norm", "Norm", || g.unary(Unary::Tanh, scale()?)).unwrap();
+            let loss = g.sum(y, &[0, 1]).unwrap();
+            g.output("g", g.gradients(loss, &[w], &|_| recompute).unwrap()[0]);
+            verify(g.finish()).unwrap().into_inner()
+        };
+        let broadcasts = |recompute| count(&scaled(recompute), "broadcast_in_dim", Phase::Recompute);
+        assert_eq!([Recompute::Weights, Recompute::Activations].map(broadcasts), [1, 1]);
+        assert_eq!(count(&scaled(Recompute::Weights), "tanh", Phase::Recompute), 0);
     }
 
     #[test]

@@ -381,8 +381,7 @@ impl<'a> Rule<'a> {
 
     fn reduce(&self, kind: Reduction, dims: &[usize]) -> Inferred {
         let [x] = self.operands()?;
-        let ascending = dims.windows(2).all(|w| w[0] < w[1]);
-        self.require(ascending && distinct_below(dims, x.rank()), "dims exist, in ascending order")?;
+        self.require(ascending_below(dims, x.rank()), "dims exist, in ascending order")?;
         self.require(kind.op().takes(x.dtype), "the reduction is defined on the dtype")?;
         self.ty(x.dtype, free_dims(x, dims).collect())
     }
@@ -394,7 +393,8 @@ impl<'a> Rule<'a> {
         self.require(one_each, "there is one slice size for each operand dim")?;
         let inside = dims.slice_sizes.iter().zip(x.dims()).all(|(&slice, &size)| slice <= size);
         self.require(inside, "slice sizes are within the operand")?;
-        self.require(distinct_below(&dims.collapsed, x.rank()), "collapsed dims exist and are distinct")?;
+        let exist = ascending_below(&dims.collapsed, x.rank());
+        self.require(exist, "collapsed dims exist, in ascending order")?;
         let left_out = [&dims.collapsed[..], &dims.operand_batch].concat();
         self.batch_dims(&dims.operand_batch, &dims.indices_batch, indices, dims.index_vector, x)?;
         self.require(distinct_below(&left_out, x.rank()), "collapsed and batch dims are distinct")?;
@@ -405,9 +405,7 @@ impl<'a> Rule<'a> {
         let window: Vec<usize> =
             (0..x.rank()).filter(|d| !left_out.contains(d)).map(|d| dims.slice_sizes[d]).collect();
         let rank = batch.len() + window.len();
-        let placed = dims.offset.len() == window.len()
-            && distinct_below(&dims.offset, rank)
-            && dims.offset.windows(2).all(|w| w[0] < w[1]);
+        let placed = dims.offset.len() == window.len() && ascending_below(&dims.offset, rank);
         self.require(placed, "offset dims exist, in ascending order, one for each dim of a slice")?;
         let (mut batch, mut window) = (batch.into_iter(), window.into_iter());
         let next = |d| if dims.offset.contains(&d) { window.next() } else { batch.next() };
@@ -420,13 +418,14 @@ impl<'a> Rule<'a> {
         self.require(x.dtype == updates.dtype, "operand and updates have one dtype")?;
         let batch = self.index_batch(indices, dims.index_vector, &dims.index_map, x)?;
         self.batch_dims(&dims.operand_batch, &dims.indices_batch, indices, dims.index_vector, x)?;
+        let exist = ascending_below(&dims.inserted_window, x.rank());
+        self.require(exist, "inserted window dims exist, in ascending order")?;
         let left_out = [&dims.inserted_window[..], &dims.operand_batch].concat();
         let distinct = distinct_below(&left_out, x.rank());
-        self.require(distinct, "inserted window dims and batch dims exist and are distinct")?;
+        self.require(distinct, "inserted window dims and batch dims are distinct")?;
         let indexed = [&dims.index_map[..], &dims.operand_batch].concat();
         self.require(distinct_below(&indexed, x.rank()), "batch dims have no component of an index")?;
-        let placed = distinct_below(&dims.update_window, updates.rank())
-            && dims.update_window.windows(2).all(|w| w[0] < w[1])
+        let placed = ascending_below(&dims.update_window, updates.rank())
             && dims.update_window.len() + left_out.len() == x.rank();
         self.require(placed, "window dims exist, in ascending order, one for each operand dim left")?;
         let scattered: Vec<usize> = free_dims(updates, &dims.update_window).collect();
@@ -464,10 +463,10 @@ impl<'a> Rule<'a> {
         index_vector: usize,
         x: &TensorType,
     ) -> Result<(), InferError> {
-        let exist = distinct_below(operand, x.rank())
+        let exist = ascending_below(operand, x.rank())
             && distinct_below(of_indices, indices.rank())
             && !of_indices.contains(&index_vector);
-        self.require(exist, "batch dims exist and are distinct")?;
+        self.require(exist, "batch dims exist and are distinct, those of the operand in ascending order")?;
         let sizes = |dims: &[usize], ty: &TensorType| dims.iter().map(|&d| ty.dims()[d]).collect::<Vec<_>>();
         let alike = sizes(operand, x) == sizes(of_indices, indices);
         self.require(alike, "batch dims of the operand and the indices have equal sizes")
@@ -497,6 +496,10 @@ fn with_dtype(ty: &TensorType, dtype: DType) -> TensorType {
 /// Sizes of the dims of `ty` that are not in `used`.
 fn free_dims<'a>(ty: &'a TensorType, used: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
     ty.dims().iter().enumerate().filter(|(d, _)| !used.contains(d)).map(|(_, &size)| size)
+}
+
+fn ascending_below(dims: &[usize], rank: usize) -> bool {
+    dims.iter().all(|&d| d < rank) && dims.windows(2).all(|pair| pair[0] < pair[1])
 }
 
 fn distinct_below(dims: &[usize], rank: usize) -> bool {
@@ -633,6 +636,18 @@ mod tests {
             gather(2),
             &["f32[100,16]", "s32[4,8]"],
             "gather of [f32[100,16], s32[4,8]]: slices have size 1 in collapsed and batch dims",
+        );
+        let turned = Op::Gather(GatherDims {
+            collapsed: vec![1, 0],
+            start_index_map: vec![0],
+            index_vector: 2,
+            slice_sizes: vec![1, 1],
+            ..GatherDims::default()
+        });
+        check(
+            turned,
+            &["f32[100,16]", "s32[4,8]"],
+            "gather of [f32[100,16], s32[4,8]]: collapsed dims exist, in ascending order",
         );
         let scatter = Op::Scatter {
             kind: crate::Reduction::Add,

@@ -10,7 +10,8 @@
 //! | StableHLO text | [`print()`](print()), and back: [`parse()`](parse()) |
 //!
 //! A module is plain data that anyone may build or change; [`verify`] checks it whole, reports every problem at
-//! once and gives a [`VerifiedModule`], which is what everything downstream takes. Shardings are not part of a
+//! once and gives a [`VerifiedModule`], which is what everything downstream takes and what a text that is read well
+//! holds. Shardings are not part of a
 //! module: they lie beside it, in [`Shardings`], keyed by value, so the same module serves every mesh.
 //!
 //! A program of another framework that is an HLO proto stays one: [`proto`] reads what it takes and gives, and writes
@@ -62,6 +63,6 @@ pub use op_sharding::{OpShardingError, read_op_sharding};
 pub use print::{Shardings, print};
 pub use proto::HloProgram;
 pub use signature::{ArgumentInfo, OutputInfo, Signature, StatedSharding};
-pub use stated::{Parsed, Stated};
+pub use stated::{Parsed, Positions, Stated};
 pub use text::{ParseError, ParseProblem, Position, ProgramProblem, parse};
 pub use verify::{Problem, VerifiedModule, VerifyErrors, verify};

@@ -22,6 +22,10 @@ pub use self::annotations::Shardings;
 /// The StableHLO text of a module, for one device or, with shardings, for as many as the mesh has.
 ///
 /// Output donors print as `tf.aliasing_output`, locations as `loc`.
+///
+/// # Panics
+/// May panic if the module is one that [`verify`](crate::verify()) refuses for more than names, shapes of parameters
+/// and units.
 pub fn print(module: &Module, shardings: Option<&Shardings>) -> String {
     Printer::new(module, Annotations { shardings, stated: shardings.map(|s| &s.stated) }).print()
 }
@@ -76,13 +80,16 @@ impl<'m> Printer<'m> {
 
     fn signature(&mut self, out: &mut String) -> fmt::Result {
         let module = self.module;
+        let mut aliased = vec![None; module.arguments.len()];
+        for (output, donor) in module.outputs.iter().enumerate().filter_map(|(i, o)| Some((i, o.donor?))) {
+            aliased[donor] = Some(output);
+        }
         out.push_str("  func.func public @main(");
         for (index, argument) in module.arguments.iter().enumerate() {
-            let aliased = module.outputs.iter().position(|o| o.donor == Some(index));
             let attributes = [
                 self.annotations.of(argument.value).map(|pinned| pinned.attribute()),
-                aliased.map(|output| format!("tf.aliasing_output = {output} : i32")),
-                (argument.donated && aliased.is_none()).then(|| "jax.buffer_donor = true".to_owned()),
+                aliased[index].map(|output| format!("tf.aliasing_output = {output} : i32")),
+                (argument.donated && aliased[index].is_none()).then(|| "jax.buffer_donor = true".to_owned()),
                 some_text(&argument.attributes),
             ];
             self.argument(out, index, argument.value, &attributes)?;

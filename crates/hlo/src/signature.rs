@@ -25,6 +25,9 @@ pub struct ArgumentInfo {
     pub ty: TensorType,
     /// What is passed here.
     pub kind: ArgumentKind,
+    /// Whether the caller gives its memory up to no output in particular. Not set for the [donor](OutputInfo::donor) of
+    /// an output.
+    pub donated: bool,
     /// Where the program itself says that it lies.
     pub stated: Option<StatedSharding>,
 }
@@ -66,6 +69,7 @@ impl Module {
             name: a.name.clone(),
             ty: self.ty(a.value).clone(),
             kind: a.kind,
+            donated: a.donated,
             stated: None,
         };
         let output = |o: &crate::Output| OutputInfo {

@@ -4,16 +4,24 @@ use std::collections::BTreeMap;
 
 use shardwright_mesh::Mesh;
 
-use crate::{Module, Signature, StatedSharding, ValueId};
+use crate::{Position, Signature, StatedSharding, ValueId, VerifiedModule};
 
 /// A program that was read from text.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Two are equal if they say the same, wherever their texts say it.
+#[derive(Clone, Debug)]
 pub struct Parsed {
-    /// The program itself, which no one verified yet.
-    pub module: Module,
+    /// The program itself.
+    pub module: VerifiedModule,
     /// The meshes and shardings that its text states.
     pub stated: Stated,
+    /// Where its text defines values.
+    pub positions: Positions,
 }
+
+/// Where the text of a program defines values, for messages about instructions that say nothing of their origin.
+#[derive(Clone, Debug, Default)]
+pub struct Positions(pub(crate) Vec<Position>);
 
 /// The meshes and shardings that a program came with. They lie beside its module, as all shardings do.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,11 +51,21 @@ impl Stated {
     }
 }
 
+impl Positions {
+    /// Where a value is defined, if the text defines it.
+    pub fn of(&self, value: ValueId) -> Option<Position> {
+        self.0.get(value.index()).copied()
+    }
+}
+
+impl PartialEq for Parsed {
+    fn eq(&self, other: &Parsed) -> bool {
+        self.module == other.module && self.stated == other.stated
+    }
+}
+
 impl Parsed {
     /// What the program takes and gives, and where it says that this lies.
-    ///
-    /// # Panics
-    /// If an argument or output is no array, which a verified module rules out.
     pub fn signature(&self) -> Signature {
         let mut signature = self.module.signature();
         for (argument, info) in self.module.arguments.iter().zip(&mut signature.arguments) {

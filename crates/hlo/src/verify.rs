@@ -47,7 +47,7 @@ impl std::ops::Deref for VerifiedModule {
 }
 
 /// Everything that is wrong with a module.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyErrors {
     /// Name of the module.
     pub module: String,
@@ -56,7 +56,7 @@ pub struct VerifyErrors {
 }
 
 /// One thing that is wrong with a module.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// A value that is used, but not defined before that.
@@ -248,10 +248,10 @@ impl<'m> Verifier<'m> {
     fn arguments(&mut self) {
         let arguments = &self.module.arguments;
         for Argument { name, value, kind, .. } in arguments {
-            self.define(*value, || format!("argument {name}"));
+            self.define(*value, |_| format!("argument {name}"));
             self.passable(*value, || format!("argument {name}"));
             if let ArgumentKind::State { parameter } = *kind {
-                self.shaped_as_parameter(*value, parameter, || format!("state {name}"));
+                self.shaped_as_parameter(*value, parameter, |_| format!("state {name}"));
             }
         }
         self.distinct_names("arguments", arguments.iter().map(|a| a.name.as_str()));
@@ -265,13 +265,12 @@ impl<'m> Verifier<'m> {
 
     fn instruction(&mut self, index: usize, instruction: &'m Instruction) {
         let Instruction { op, operands, results, regions, .. } = instruction;
-        let place = self.place();
-        let source = self.source(instruction);
-        let name = || format!("instruction {index} ({}){place}{source}", op.name());
+        let name = |verifier: &Self| verifier.name(index, instruction);
         let before = self.problems.len();
         self.used(operands, name);
         if self.path.len() >= DEEPEST && !regions.is_empty() {
-            self.problems.push(Problem::TooDeep { instruction: name(), limit: DEEPEST });
+            let instruction = name(self);
+            self.problems.push(Problem::TooDeep { instruction, limit: DEEPEST });
             return;
         }
         for (number, region) in regions.iter().enumerate() {
@@ -285,32 +284,40 @@ impl<'m> Verifier<'m> {
         for &value in results {
             self.define(value, name);
         }
-        if self.problems.len() > before {
-            return;
+        if self.problems.len() == before {
+            self.inferred(instruction, name);
         }
+    }
 
+    /// Checks an instruction whose values are defined against what its op says.
+    fn inferred(&mut self, instruction: &'m Instruction, name: impl Fn(&Self) -> String) {
+        let Instruction { op, operands, results, regions, .. } = instruction;
         match infer_instruction(self.module, op, operands, regions) {
-            Err(source) => self.problems.push(Problem::Infer { instruction: name(), source }),
+            Err(source) => {
+                let instruction = name(self);
+                self.problems.push(Problem::Infer { instruction, source });
+                return;
+            }
             Ok(expected) => {
                 let found: Vec<ValueType> =
                     results.iter().map(|&v| self.module.values[v.index()].clone()).collect();
                 if expected != found {
-                    let instruction = name();
+                    let instruction = name(self);
                     self.problems.push(Problem::ResultTypes { instruction, expected, found });
                     return;
                 }
-                match op {
-                    Op::Boundary(Role::Gradient { parameter }) => {
-                        self.shaped_as_parameter(operands[0], *parameter, name);
-                    }
-                    Op::ManualComputation(manual) => self.varying(manual, &regions[0], name),
-                    Op::AllGather { axes, .. }
-                    | Op::ReduceScatter { axes, .. }
-                    | Op::AllReduce { axes, .. }
-                    | Op::Vary(axes) => self.in_manual_region(axes, name),
-                    _ => {}
-                }
             }
+        }
+        match op {
+            Op::Boundary(Role::Gradient { parameter }) => {
+                self.shaped_as_parameter(operands[0], *parameter, name);
+            }
+            Op::ManualComputation(manual) => self.varying(manual, &regions[0], name),
+            Op::AllGather { axes, .. }
+            | Op::ReduceScatter { axes, .. }
+            | Op::AllReduce { axes, .. }
+            | Op::Vary(axes) => self.in_manual_region(axes, name),
+            _ => {}
         }
     }
 
@@ -321,22 +328,22 @@ impl<'m> Verifier<'m> {
         (self.visible, self.order) = visible;
     }
 
-    fn in_manual_region(&mut self, group: &AxisGroup, name: impl Fn() -> String) {
+    fn in_manual_region(&mut self, group: &AxisGroup, name: impl Fn(&Self) -> String) {
         let mut around = self.path.iter().map(|(_, instruction, _)| &instruction.op);
         if around.any(|op| matches!(op, Op::ManualComputation(_))) {
             return;
         }
         if let Some(axis) = group.axes().first().cloned() {
-            let reason = "it stands in no manual region";
-            self.problems.push(Problem::Collective { instruction: name(), axis, reason });
+            let (instruction, reason) = (name(self), "it stands in no manual region");
+            self.problems.push(Problem::Collective { instruction, axis, reason });
         }
     }
 
     /// Checks that collectives of a manual region have something to exchange, and results the one value that they
     /// are said to have.
-    fn varying(&mut self, manual: &ManualComputation, region: &'m Region, name: impl Fn() -> String) {
+    fn varying(&mut self, manual: &ManualComputation, region: &'m Region, name: impl Fn(&Self) -> String) {
         for problem in manual.check_varying(region) {
-            let instruction = name();
+            let instruction = name(self);
             self.problems.push(match problem {
                 VaryingProblem::Result { index, axis } => Problem::Varies { instruction, index, axis },
                 VaryingProblem::Collective { op, axis, reason } => {
@@ -349,8 +356,7 @@ impl<'m> Verifier<'m> {
     /// Checks a region; what it defines is visible in it alone.
     fn region(&mut self, region: &'m Region) {
         let before = self.order.len();
-        let place = self.place();
-        let name = || format!("the block{place}");
+        let name = |verifier: &Self| format!("the block{}", verifier.place());
         for &argument in &region.arguments {
             self.define(argument, name);
         }
@@ -391,6 +397,12 @@ impl<'m> Verifier<'m> {
         place + &function.unwrap_or_default()
     }
 
+    /// What an instruction is called: where it is, what it is, and where it comes from.
+    fn name(&self, index: usize, instruction: &Instruction) -> String {
+        let (op, place, source) = (instruction.op.name(), self.place(), self.source(instruction));
+        format!("instruction {index} ({op}){place}{source}")
+    }
+
     /// What the program says of where an instruction comes from.
     fn source(&self, instruction: &Instruction) -> String {
         const ROOM: usize = 200;
@@ -400,10 +412,13 @@ impl<'m> Verifier<'m> {
         })
     }
 
-    fn used(&mut self, values: &[ValueId], user: impl Fn() -> String) {
-        let undefined = values.iter().filter(|value| !self.visible.contains(value));
-        let undefined = undefined.map(|&value| Problem::Undefined { user: user(), value });
-        self.problems.extend(undefined);
+    fn used(&mut self, values: &[ValueId], user: impl Fn(&Self) -> String) {
+        for &value in values {
+            if !self.visible.contains(&value) {
+                let user = user(self);
+                self.problems.push(Problem::Undefined { user, value });
+            }
+        }
     }
 
     fn passable(&mut self, value: ValueId, user: impl FnOnce() -> String) {
@@ -447,20 +462,22 @@ impl<'m> Verifier<'m> {
     }
 
     /// Notes a definition.
-    fn define(&mut self, value: ValueId, definer: impl FnOnce() -> String) {
+    fn define(&mut self, value: ValueId, definer: impl FnOnce(&Self) -> String) {
         let exists = value.index() < self.module.values.len();
         if exists && self.defined.insert(value) {
             self.visible.insert(value);
             self.order.push(value);
         } else {
-            self.problems.push(Problem::Redefined { definer: definer(), value, exists });
+            let definer = definer(self);
+            self.problems.push(Problem::Redefined { definer, value, exists });
         }
     }
 
-    fn shaped_as_parameter(&mut self, value: ValueId, index: usize, user: impl FnOnce() -> String) {
+    fn shaped_as_parameter(&mut self, value: ValueId, index: usize, user: impl FnOnce(&Self) -> String) {
         let parameter = self.module.arguments.get(index).filter(|a| a.kind == ArgumentKind::Parameter);
         let Some(parameter) = parameter else {
-            self.problems.push(Problem::NotAParameter { user: user(), index });
+            let user = user(self);
+            self.problems.push(Problem::NotAParameter { user, index });
             return;
         };
         let (Some(found), Some(expected)) = (self.type_of(value), self.type_of(parameter.value)) else {
@@ -469,7 +486,8 @@ impl<'m> Verifier<'m> {
         if found.shape != expected.shape {
             let (found, expected) = (found.clone(), expected.clone());
             let name = parameter.name.clone();
-            self.problems.push(Problem::ParameterShape { user: user(), found, name, expected });
+            let user = user(self);
+            self.problems.push(Problem::ParameterShape { user, found, name, expected });
         }
     }
 

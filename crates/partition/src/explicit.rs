@@ -59,6 +59,8 @@ impl Lowering {
 }
 
 impl<'p> Shards<'p> {
+    /// A plan, seen from one device.
+    ///
     /// # Errors
     /// When a parameter is split over an axis along which all devices see the same examples: the gradient of what is
     /// gathered there is no sum.
@@ -136,8 +138,8 @@ impl<'p> Shards<'p> {
 impl ShardedModule {
     /// A program of a device's shards, `body`, as the program of all devices: FSDP by hand.
     ///
-    /// `program` is the same for global arrays. Of it are the names and types of arguments and outputs, and donors;
-    /// arguments lie where the plan puts them, and outputs as [`ShardedModule::from_plan`] has them.
+    /// `program` is the same for global arrays. Of it are the names and types of arguments and outputs, and donors; they
+    /// lie where the plan puts them.
     ///
     /// # Errors
     /// When the plan is of another program, or `body` takes or gives anything else than shards of what `program`
@@ -147,7 +149,7 @@ impl ShardedModule {
         plan: &ShardingPlan,
         body: Module,
     ) -> Result<ShardedModule, ShardError> {
-        let (in_shardings, out_shardings) = plan.argument_and_output_shardings(program);
+        let (in_shardings, out_shardings) = plan.shardings();
         let mut module = Module::new(program.name.clone());
         let mut operands = Vec::with_capacity(program.arguments.len());
         for argument in &program.arguments {
@@ -377,6 +379,6 @@ mod tests {
         let tensor = Some(crate::TensorPlan { rules: vec![rule] });
         let plan = plan(&program, "fsdp=2,tensor=2", &PlanOptions { tensor, ..PlanOptions::default() });
         assert!(Lowering::Auto.shards(&plan).unwrap().is_none());
-        expect!["w is split over mesh axis tensor, along which all devices see the same examples; the explicit lowering gathers over the axes of the batch only: use --lowering annotate"].assert_eq(&Lowering::Explicit.shards(&plan).unwrap_err().to_string());
+        expect!["w is split over mesh axis tensor, along which all devices see the same examples; the explicit lowering gathers over the axes of the batch only, and the annotate lowering over any"].assert_eq(&Lowering::Explicit.shards(&plan).unwrap_err().to_string());
     }
 }

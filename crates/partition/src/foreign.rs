@@ -217,7 +217,10 @@ impl<'a> Planner<'a> {
             places[index] = match (rule, stated) {
                 (Some(rule), stated) => self.by_rule("argument", &argument.name, &argument.ty, rule, stated),
                 (None, Some(stated)) => Some((stated, Decision::Stated)),
-                (None, None) => self.by_kind(index, kinds[index].0, &places, output_of[index].is_some()),
+                (None, None) => {
+                    let is_donated = argument.donated || output_of[index].is_some();
+                    self.by_kind(index, kinds[index].0, &places, is_donated)
+                }
             };
         }
         let planned = |(index, place): (usize, Option<Place>)| {

@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod entries;
 pub mod explain;
 mod explicit;
 mod foreign;

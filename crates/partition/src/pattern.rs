@@ -40,20 +40,27 @@ impl ModulePattern {
     }
 }
 
-/// Whether `name` is `pattern` with each `*` replaced by some text.
-fn glob(pattern: &str, name: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut name) = name.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        // The earliest place leaves most for the parts that follow.
-        match name.find(part) {
-            Some(at) => name = &name[at + part.len()..],
-            None => return false,
+/// Whether `text` is `pattern` with each `*` replaced by some text. Takes time in proportion to the product of the
+/// lengths at most.
+pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut p, mut t) = (0, 0);
+    // What follows the last `*`, and where in the text that was tried.
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        if pattern.get(p) == Some(&b'*') {
+            star = Some((p + 1, t));
+            p += 1;
+        } else if pattern.get(p) == Some(&text[t]) {
+            (p, t) = (p + 1, t + 1);
+        } else if let Some((after, tried)) = star {
+            star = Some((after, tried + 1));
+            (p, t) = (after, tried + 1);
+        } else {
+            return false;
         }
     }
-    name.ends_with(last)
+    pattern[p..].iter().all(|&c| c == b'*')
 }
 
 impl FromStr for ModulePattern {

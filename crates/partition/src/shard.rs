@@ -97,8 +97,7 @@ pub enum ShardError {
 impl ShardedModule {
     /// Pins a program as a plan says: FSDP by annotation.
     ///
-    /// - Arguments lie where the plan puts them, and outputs with a donor where that lies. Other outputs are whole on
-    ///   every device.
+    /// - Arguments and outputs lie where the plan puts them.
     /// - A parameter is gathered where it is used ([`Role::Weight`]), so the partitioner cannot choose to gather
     ///   activations instead. Over a tensor axis it stays split.
     /// - The activation that a wrapped unit hands on, and any outside wrapped units, is split as the batch is; its
@@ -116,7 +115,7 @@ impl ShardedModule {
         plan: &ShardingPlan,
         wrap: &WrapPolicy,
     ) -> Result<ShardedModule, ShardError> {
-        let (arguments, outputs) = plan.argument_and_output_shardings(&module);
+        let (arguments, outputs) = plan.shardings();
         let mut sharded = ShardedModule::new(module, plan.mesh(), arguments, outputs)?;
         sharded.shardings.values.extend(boundaries(&sharded.module, plan, wrap));
         Ok(sharded)
@@ -268,7 +267,7 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
 }
 
 /// For each value that is a parameter, perhaps in another dtype or behind a barrier: the index of its argument.
-fn parameters_of(module: &Module) -> BTreeMap<ValueId, usize> {
+pub(crate) fn parameters_of(module: &Module) -> BTreeMap<ValueId, usize> {
     let arguments = module.arguments.iter().enumerate();
     let parameters = arguments.filter(|(_, a)| a.kind == ArgumentKind::Parameter);
     let mut known: BTreeMap<ValueId, usize> = parameters.map(|(index, a)| (a.value, index)).collect();

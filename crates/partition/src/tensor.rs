@@ -115,28 +115,45 @@ impl TensorPlan {
         let split = self.split(path)?;
         match dims {
             [_, .., last] if split == TensorSplit::Colwise && last.is_multiple_of(n) => {
-                Some(split_further(&batch, dims.len() - 1, TENSOR_AXIS))
+                Some(split_further(&batch, dims.len() - 1, tensor_axes(mesh).cloned()))
             }
             _ => Some(batch),
         }
     }
 }
 
-/// The size of the tensor axis, if the mesh has one of more than one device.
-pub(crate) fn tensor_size(mesh: &AbstractMesh) -> Option<usize> {
-    mesh.axis_size(TENSOR_AXIS).filter(|n| *n > 1)
+/// Whether an axis is the tensor axis, or one of a torus that this is made of.
+pub(crate) fn is_tensor_axis(axis: &str) -> bool {
+    axis.strip_prefix(TENSOR_AXIS).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The spec with one more axis, the most minor one, on `dim`.
-pub(crate) fn split_further(spec: &PartitionSpec, dim: usize, axis: &str) -> PartitionSpec {
+fn tensor_axes(mesh: &AbstractMesh) -> impl Iterator<Item = &AxisName> {
+    mesh.axis_names().filter(|axis| is_tensor_axis(axis.as_str()))
+}
+
+/// The size of the tensor axis, if the mesh has one of more than one device.
+pub(crate) fn tensor_size(mesh: &AbstractMesh) -> Option<usize> {
+    let sizes = tensor_axes(mesh).filter_map(|axis| mesh.axis_size(axis));
+    Some(sizes.product()).filter(|n| *n > 1)
+}
+
+/// The spec with more axes, the most minor ones, on `dim`.
+pub(crate) fn split_further(
+    spec: &PartitionSpec,
+    dim: usize,
+    axes: impl IntoIterator<Item = AxisName>,
+) -> PartitionSpec {
     let mut dims = spec.dims().to_vec();
-    dims[dim].axes.push(axis.into());
+    dims[dim].axes.extend(axes);
     PartitionSpec::new(dims)
 }
 
-/// The spec without an axis.
-pub(crate) fn without_axis(spec: &PartitionSpec, axis: &AxisName) -> PartitionSpec {
-    let kept = |dim: &DimSharding| dim.axes.iter().filter(|a| *a != axis).cloned().collect::<Vec<_>>();
+/// The spec without these axes.
+pub(crate) fn without_axes(spec: &PartitionSpec, axes: &[AxisName]) -> PartitionSpec {
+    let kept = |dim: &DimSharding| {
+        let kept = dim.axes.iter().filter(|axis| !axes.contains(axis));
+        kept.cloned().collect::<Vec<_>>()
+    };
     PartitionSpec::new(spec.dims().iter().map(kept))
 }
 
@@ -240,7 +257,7 @@ mod tests {
             "tensor=8",
             &PlanOptions { axis, ..mlp() },
             expect![[
-                "parameters cannot be sharded over the axis tensor, over which all devices see the same examples; choose another with --fsdp_axis"
+                "parameters cannot be sharded over the axis tensor, over which all devices see the same examples; choose another axis"
             ]],
         );
     }

@@ -151,7 +151,7 @@ mod tests {
 
     fn argument(name: &str, dtype: DType, kind: ArgumentKind) -> ArgumentInfo {
         let ty = TensorType::new(dtype, [4096]).unwrap();
-        ArgumentInfo { name: name.to_owned(), ty, kind, stated: None }
+        ArgumentInfo { name: name.to_owned(), ty, kind, donated: false, stated: None }
     }
 
     #[track_caller]

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use shardwright_checkpoint::{make_writable_folder, write_bytes_atomic};
-use shardwright_hlo::OutputInfo;
 use shardwright_mesh::Mesh;
+use shardwright_partition::Lowering;
 use shardwright_partition::explain::{Comparison, Explanation, Subject};
-use shardwright_partition::{Lowering, PlannedOutput, ShardingPlan};
 use shardwright_runtime::Executable;
 use shardwright_runtime::compile::ChildCompiler;
 
@@ -135,7 +134,7 @@ fn explain_program(
     session.tell();
     let plan = session.plan().expect("only bytecode has no plan");
     let executable = session.compile()?;
-    let explanation = of_executable(&executable, &Subject::of_plan(plan, &outputs(plan)))?;
+    let explanation = of_executable(&executable, &Subject::of_plan(plan))?;
     arguments.show.show(global, &Explained::One(&explanation), session.engine(), session.mesh())?;
     session.finish()
 }
@@ -179,16 +178,6 @@ fn of_executable(executable: &Executable, subject: &Subject) -> Result<Explanati
     let program = executable.compiled().map_err(program_failure)?;
     let program = program.map_err(|error| Failure::new(Cause::Run, error))?;
     Ok(Explanation::new(&program, subject, executable.compiled_memory().ok()))
-}
-
-fn outputs(plan: &ShardingPlan) -> Vec<OutputInfo> {
-    let info = |output: &PlannedOutput| OutputInfo {
-        name: output.name.clone(),
-        ty: output.ty.clone(),
-        donor: output.donor,
-        stated: None,
-    };
-    plan.outputs().iter().map(info).collect()
 }
 
 impl ShowArgs {

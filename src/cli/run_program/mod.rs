@@ -171,6 +171,7 @@ fn of_plan(plan: &ShardingPlan) -> Vec<ArgumentInfo> {
         name: argument.name.clone(),
         ty: argument.ty.clone(),
         kind: argument.kind,
+        donated: false,
         stated: None,
     };
     plan.arguments().iter().map(info).collect()
@@ -182,6 +183,7 @@ fn of_executable(executable: &Executable, plan: Option<&ShardingPlan>) -> Vec<Ar
         name: argument.name.clone(),
         ty: argument.ty.clone(),
         kind: ArgumentKind::Other,
+        donated: false,
         stated: None,
     };
     plan.map_or_else(|| executable.arguments().iter().map(info).collect(), of_plan)

@@ -214,7 +214,7 @@ fn read_computation(
         let called = instruction.called.iter().map(called).collect::<Result<_, _>>()?;
         instructions.push(CompiledInstruction::read(instruction, operands, called, sources));
     }
-    let root = ids.get(&computation.root).map(|&index| places[index]);
+    let root = ids.get(&computation.root).map(|&index| places[index]).filter(|&place| place < listed.len());
     let root =
         root.ok_or_else(|| CompiledError::new(format!("{name} has no instruction that is its result")))?;
     Ok(CompiledComputation {

@@ -442,6 +442,7 @@ fn schedules_order_instructions() {
         format!("{refused}main has no instruction 9, and its schedule does")
     );
     assert!(scheduled(&[2, 2, 3, 5]).is_err());
+    assert!(scheduled(&[2, 4, 3, 3]).is_err());
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl fmt::Display for Dense<'_> {
             return write!(f, "dense<{}>", Element(dtype, first));
         }
         if dtype == DType::Pred {
-            // The blob form packs truth values into bits; a list is plainer.
+            // Some readers take the bytes of truth values for bits, others for one each.
             return self.pred_list(f);
         }
         f.write_str("dense<\"0x")?;

@@ -85,16 +85,20 @@ fn given(signature: &Signature) -> HashSet<usize> {
     signature.outputs.iter().filter_map(|output| output.donor).collect()
 }
 
-fn pair(signature: &mut Signature, output: usize, argument: usize) {
-    signature.outputs[output].donor = Some(argument);
-    signature.outputs[output].name = signature.arguments[argument].name.clone();
+fn pair(signature: &mut Signature, output: usize, index: usize) {
+    let (output, argument) = (&mut signature.outputs[output], &mut signature.arguments[index]);
+    output.donor = Some(index);
+    output.name = argument.name.clone();
+    argument.donated = false;
 }
 
-/// Pairs arguments that are given up to no output in particular with the outputs of their type, if there are as many.
+/// Pairs arguments that are given up to no output in particular with the outputs of their type, if there are as many;
+/// else they are [donated](crate::ArgumentInfo::donated).
 fn pair_in_order(signature: &mut Signature, mut given: HashSet<usize>, given_up: &[usize]) {
     let mut of_type: BTreeMap<String, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     for &argument in given_up {
         if argument < signature.arguments.len() && given.insert(argument) {
+            signature.arguments[argument].donated = true;
             let ty = signature.arguments[argument].ty.to_string();
             of_type.entry(ty).or_default().0.push(argument);
         }

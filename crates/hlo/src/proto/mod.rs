@@ -19,6 +19,7 @@ mod shape;
 mod signature;
 #[cfg(test)]
 mod tests;
+mod uses;
 mod wire;
 
 use std::fmt;

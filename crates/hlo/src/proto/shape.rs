@@ -6,6 +6,7 @@ use shardwright_tensor::{DType, TensorType};
 use thiserror::Error;
 
 use super::wire::{Fields, WireError};
+use crate::compiled::ElementType;
 
 /// More nesting of tuples than any program has, and less than could be too much for a stack.
 const MOST_NESTING: usize = 32;
@@ -149,21 +150,6 @@ impl ArrayShape {
             _ => return None,
         })
     }
-
-    /// What elements without a [`DType`] are called, where they have a name that most know.
-    fn other_element(&self) -> Option<&'static str> {
-        Some(match self.element {
-            14 => "opaque",
-            15 => "c64",
-            17 => "token",
-            18 => "c128",
-            19 => "f8e5m2",
-            20 => "f8e4m3fn",
-            21 => "s4",
-            22 => "u4",
-            _ => return None,
-        })
-    }
 }
 
 /// As HLO text has it: `f32[2,3]`, `(f32[2], s32[])`, and `<=` before dynamic dims.
@@ -184,10 +170,8 @@ impl fmt::Display for Shape {
 
 impl fmt::Display for ArrayShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.dtype().map(DType::name).or_else(|| self.other_element()) {
-            Some(name) => f.write_str(name)?,
-            None => write!(f, "(element type {})", self.element)?,
-        }
+        // Numbers of an enum have 32 bits.
+        ElementType(self.element as i32).fmt(f)?;
         let bound = if self.is_dynamic { "<=" } else { "" };
         let dims: Vec<String> = self.dims.iter().map(ToString::to_string).collect();
         write!(f, "[{bound}{}]", dims.join(","))

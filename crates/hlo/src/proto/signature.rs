@@ -21,7 +21,7 @@ pub(super) fn signature(module: &Module<'_>, entry: &EntryPoint<'_, '_>) -> Resu
             return Err(HloError::TupleArgument { argument: name, shape: shape.to_string() });
         }
         let ty = array(&format!("argument {name}"), shape)?;
-        arguments.push(ArgumentInfo { name, ty, kind: ArgumentKind::Other, stated: None });
+        arguments.push(ArgumentInfo { name, ty, kind: ArgumentKind::Other, donated: false, stated: None });
     }
     let mut outputs = Vec::new();
     for (index, shape) in entry.result.leaves().iter().enumerate() {

@@ -100,7 +100,10 @@ fn describe(signature: &Signature) -> String {
         Some(StatedSharding::Sdy { mesh, sharding }) => format!(" {sharding} over {mesh}"),
     };
     let mut lines = vec![signature.name.clone()];
-    lines.extend(signature.arguments.iter().map(|a| format!("  {}: {}{}", a.name, a.ty, stated(&a.stated))));
+    lines.extend(signature.arguments.iter().map(|a| {
+        let donated = if a.donated { " donated" } else { "" };
+        format!("  {}: {}{donated}{}", a.name, a.ty, stated(&a.stated))
+    }));
     lines.extend(signature.outputs.iter().map(|o| {
         let donor = o.donor.map(|donor| format!(" of #{donor}")).unwrap_or_default();
         format!("  -> {}: {}{donor}{}", o.name, o.ty, stated(&o.stated))
@@ -360,7 +363,7 @@ fn shapes_that_cannot_be_are_errors() {
     check_error(
         &of(&[]),
         expect![
-            "argument x is (element type 0)[]; expected an array of fixed size, of pred, s8 to s64, u8 to u64, f16, bf16, f32 or f64"
+            "argument x is type 0[]; expected an array of fixed size, of pred, s8 to s64, u8 to u64, f16, bf16, f32 or f64"
         ],
     );
 
@@ -451,7 +454,7 @@ fn memory_that_is_given_up_goes_to_outputs_of_its_type_in_order() {
         small
           a: f32[8]
           b: f32[8]
-          c: f32[4]
+          c: f32[4] donated
           -> a: f32[8] of #0
           -> b: f32[8] of #1
           -> out2: f32[4]
@@ -468,6 +471,28 @@ fn memory_that_is_given_up_goes_to_outputs_of_its_type_in_order() {
     assert_eq!(annotated.signature(), program.signature());
     let read = Module::read(annotated.module()).unwrap();
     assert_eq!(read.donors, &[] as &[u8], "what is paired is not to be given up a second time");
+}
+
+#[test]
+fn a_loss_needs_parameters_and_no_moments() {
+    let add = |id, name, operands| op(id, name, "add", &f32(&[8]), operands).finish();
+    let results = tuple(&[f32(&[8]), f32(&[8]), f32(&[8])]);
+    let instructions = [
+        parameter(2, "w", &f32(&[8]), 0),
+        parameter(3, "moment", &f32(&[8]), 1),
+        parameter(4, "x", &f32(&[8]), 2),
+        add(5, "loss", &[2, 4]),
+        add(6, "new_moment", &[3, 5]),
+        add(7, "new_w", &[2, 6]),
+        op(8, "results", "tuple", &results, &[7, 6, 5]).finish(),
+    ];
+    let arguments = [f32(&[8]), f32(&[8]), f32(&[8])];
+    let bytes = program(&[body("main", 1, 8, &instructions)], &arguments, &results);
+    let mut program = HloProgram::read(&bytes).unwrap();
+    assert_eq!(program.needed_by_results(), [true, true, true]);
+    program.donate(0, 0).unwrap();
+    program.donate(1, 1).unwrap();
+    assert_eq!(program.needed_by_results(), [true, false, true]);
 }
 
 #[test]

@@ -78,9 +78,9 @@ impl<'a> Aliases<'a> {
     /// Reads `{-# dialect_resources: { builtin: { name: "0x…", … } } #-}`.
     fn read_resources(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         cursor.expect("{-#")?;
-        let mut depth = 0;
+        let mut depth = 0usize;
         while !cursor.eat("#-}") {
-            if cursor.eat("}") {
+            if depth > 0 && cursor.eat("}") {
                 depth -= 1;
             } else if !cursor.eat(",") {
                 let name =

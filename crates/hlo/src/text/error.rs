@@ -109,8 +109,8 @@ impl std::error::Error for ParseError {}
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Details { at: Position { line, column }, problem, excerpt } = &*self.0;
-        write!(f, "line {line}, column {column}: {problem}\n{excerpt}")
+        let Details { at, problem, excerpt } = &*self.0;
+        write!(f, "{at}: {problem}\n{excerpt}")
     }
 }
 

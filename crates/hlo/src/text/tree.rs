@@ -3,6 +3,8 @@
 //! This is syntax alone: names are not looked up, and types and attributes are text. What an operation means is worked
 //! out by whoever lifts the tree into a [`Module`](crate::Module).
 
+use std::fmt;
+
 use super::shared::Text;
 
 /// A place in a text; both numbers count from 1.
@@ -12,6 +14,12 @@ pub struct Position {
     pub line: u32,
     /// The character in it.
     pub column: u32,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
 }
 
 /// One operation with everything that was written of it.

@@ -1,8 +1,5 @@
 //! What was written: entries, looked up in the table of keys and read as their kind.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::error::{FsdpConfigError, KeyProblem};
@@ -10,6 +7,7 @@ use super::keys::{self, KEYS, KeySpec, Role};
 use super::notice::Notice;
 use super::value::{Kind, Setting, describe};
 use super::{Findings, UnknownKeys};
+use crate::entries::Entries;
 
 /// The known keys of a configuration with their values, each once, in file order.
 #[derive(Default)]
@@ -159,32 +157,5 @@ impl Given {
 
     fn unsupported(&self, works: &'static str) -> KeyProblem {
         KeyProblem::Unsupported { key: self.spelling.clone(), got: self.got.clone(), works }
-    }
-}
-
-/// A JSON object as a list. A map would drop repeated keys, which may contradict each other.
-struct Entries(Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for Entries {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct EntriesVisitor;
-
-        impl<'de> Visitor<'de> for EntriesVisitor {
-            type Value = Entries;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
-            }
-        }
-
-        deserializer.deserialize_map(EntriesVisitor)
     }
 }

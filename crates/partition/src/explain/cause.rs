@@ -1,13 +1,15 @@
 //! What each array that a collective carries is for, and what it comes from.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use shardwright_hlo::ArgumentKind;
 use shardwright_hlo::compiled::{
     Collective, CollectiveKind, CollectivePiece, CompiledInstruction, CompiledProgram,
 };
+use shardwright_tensor::TensorType;
 
 use super::flow::{Flow, Value};
+use super::subject::is_in;
 use super::{Cause, Pass, Piece, Purpose, Subject};
 
 /// An array of at most so many elements is a few numbers.
@@ -59,9 +61,10 @@ impl<'a> Causes<'a> {
     /// Goes back from each output that is a parameter or its state.
     fn find_gradients(&mut self) {
         let mut visits = Flow::visits();
+        let types: HashSet<&TensorType> =
+            self.subject.parameters().map(|(_, parameter)| &parameter.ty).collect();
         for (output, told) in self.subject.outputs.iter().enumerate() {
-            let is_like_parameter =
-                || self.subject.parameters().any(|(_, parameter)| parameter.ty == told.ty);
+            let is_like_parameter = || types.contains(&told.ty);
             let of = match told.updates.map(|argument| self.parameter_of(argument)) {
                 Some(Some(parameter)) => GradientOf::Parameter(parameter),
                 None if is_like_parameter() => GradientOf::Output(output),
@@ -147,6 +150,7 @@ impl<'a> Causes<'a> {
             Some(instruction) => (&instruction.op_name, &instruction.source),
             None => (&collective.op_name, &collective.source),
         };
+        let op_name = without_calls(op_name);
         let (purpose, cause) = self.purpose(collective, piece, op_name);
         Piece {
             ty: piece.array.to_string(),
@@ -154,7 +158,7 @@ impl<'a> Causes<'a> {
             purpose,
             pass: pass(op_name, purpose, &cause, self.subject),
             cause,
-            op_name: op_name.clone(),
+            op_name: op_name.to_owned(),
             source: source.as_ref().map(|line| format!("{}:{}", line.file, line.line)),
         }
     }
@@ -252,6 +256,19 @@ fn takers(program: &CompiledProgram) -> HashMap<((usize, usize), usize), usize> 
     takers
 }
 
+/// The name without those of calls, which compilers put in front of what they take out of a function: `call.1/dot`.
+pub(super) fn without_calls(op_name: &str) -> &str {
+    let mut name = op_name;
+    while let Some((first, rest)) = name.split_once('/')
+        && let Some(number) = first.strip_prefix("call")
+        && (number.is_empty()
+            || number.strip_prefix('.').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())))
+    {
+        name = rest;
+    }
+    name
+}
+
 /// The pass that an op belongs to, by the name that the compiler carried along: in the words of this project's own
 /// programs, or in JAX's.
 fn pass(op_name: &str, purpose: Purpose, cause: &Cause, subject: &Subject) -> Option<Pass> {
@@ -264,5 +281,7 @@ fn pass(op_name: &str, purpose: Purpose, cause: &Cause, subject: &Subject) -> Op
     if op_name.ends_with("/backward") || op_name.contains("transpose(") || purpose == Purpose::Gradient {
         return Some(Pass::Backward);
     }
-    (op_name.contains("jvp(") || subject.is_of_model(op_name)).then_some(Pass::Forward)
+    let is_of_model =
+        subject.unit_of(op_name).is_some() || subject.parameters().any(|(_, p)| is_in(&p.name, op_name));
+    (op_name.contains("jvp(") || is_of_model).then_some(Pass::Forward)
 }

@@ -59,7 +59,7 @@ impl Explanation {
         let explained = |collective| explain(program, subject, &causes, collective);
         let collectives: Vec<ExplainedCollective> = program.collectives.iter().map(explained).collect();
         let plan = Plan::new(subject, &collectives);
-        let parameters = parameters::parameters(plan, program, &collectives);
+        let parameters = parameters::parameters(&plan, program, &collectives);
         Explanation {
             program: program.name.clone(),
             mesh: subject
@@ -70,7 +70,7 @@ impl Explanation {
                 .collect(),
             devices: subject.mesh.size(),
             verdict: verdict::overall(subject, &parameters, &collectives),
-            traffic: traffic::traffic(plan, &collectives),
+            traffic: traffic::traffic(&plan, &collectives),
             units: units::units(subject, &parameters, &collectives),
             parameters,
             steps: program.steps,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shardwright_hlo::compiled::{CollectiveKind, CompiledProgram};
 
-use super::traffic::{Plan, is_trained};
+use super::traffic::Plan;
 use super::{
     Cause, ExplainedCollective, Grade, ParameterReport, Pass, Piece, Purpose, Reduced, SubjectArgument,
     Verdict,
@@ -23,7 +23,7 @@ struct Exchanges {
 
 /// One report for each parameter. `collectives` are those of the program, in its order.
 pub(super) fn parameters(
-    plan: Plan<'_>,
+    plan: &Plan<'_>,
     program: &CompiledProgram,
     collectives: &[ExplainedCollective],
 ) -> Vec<ParameterReport> {
@@ -63,7 +63,7 @@ fn note<'a>(
 }
 
 fn parameter(
-    plan: Plan<'_>,
+    plan: &Plan<'_>,
     index: usize,
     argument: &SubjectArgument,
     exchanges: &Exchanges,
@@ -80,7 +80,7 @@ fn parameter(
         let (grade, gathers) = of_gathers(plan, argument, [forward, backward], exchanges.is_gathered_oddly);
         let (sum_grade, sum) = match grade {
             Grade::Lost => (grade, ""),
-            _ => of_sum(reduced, is_trained(plan.subject, index)),
+            _ => of_sum(reduced, plan.is_trained(index)),
         };
         Verdict::new(grade.max(sum_grade), gathers + sum)
     } else if forward + backward == 0 {
@@ -117,7 +117,7 @@ fn reduced(kinds: &[CollectiveKind]) -> Reduced {
 
 /// What is said of how a parameter that is split is gathered: in the forward pass, and in recomputation and backward.
 fn of_gathers(
-    plan: Plan<'_>,
+    plan: &Plan<'_>,
     argument: &SubjectArgument,
     [forward, backward]: [u64; 2],
     is_gathered_oddly: bool,

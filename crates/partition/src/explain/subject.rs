@@ -1,14 +1,13 @@
 //! What is known of a program before it is compiled: what an explanation holds the compiled one against.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use shardwright_hlo::{
-    ArgumentInfo, ArgumentKind, Instruction, Module, Op, OutputInfo, Phase, Role, Signature, Unit, ValueId,
-};
+use shardwright_hlo::{ArgumentKind, Instruction, Module, Op, Phase, Role, Unit, ValueId};
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
 use shardwright_tensor::TensorType;
 
-use crate::{ShardingPlan, Strategy, WrapPolicy};
+use crate::shard::parameters_of;
+use crate::{PlannedArgument, PlannedOutput, ShardingPlan, Strategy, WrapPolicy};
 
 /// A program as it was given to the compiler, and what was planned for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +27,7 @@ pub struct Subject {
 /// What was planned for the parameters of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fsdp {
-    /// The axis that parameters are split over; on a torus, those that it is made of, major to minor.
+    /// The axes that parameters are split over, major to minor: one, or those of a torus that make it up.
     pub axes: Vec<AxisName>,
     /// What is split.
     pub strategy: Strategy,
@@ -45,7 +44,7 @@ pub struct SubjectArgument {
     pub kind: ArgumentKind,
     /// Where it lies.
     pub sharding: NamedSharding,
-    /// Whether the program brings it together again for the backward pass; none where that is not known before.
+    /// Whether the program gathers it a second time, for the backward pass; none where that cannot be told.
     pub gathers_again: Option<bool>,
 }
 
@@ -72,10 +71,10 @@ pub struct SubjectUnit {
 impl Subject {
     /// A program that a plan was made for, with the units that are wrapped.
     pub fn of_module(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> Subject {
-        let mut subject = Subject::of_plan(plan, &module.signature().outputs);
         let again = gathered_again(module);
-        for (argument, known) in subject.arguments.iter_mut().zip(&module.arguments) {
-            argument.gathers_again = Some(again.contains(&known.value));
+        let mut subject = Subject::of_plan(plan);
+        for (index, argument) in subject.arguments.iter_mut().enumerate() {
+            argument.gathers_again = Some(again.contains(&index));
         }
         let wrapped = module.units.iter().filter(|unit| wrap.wraps(&unit.path));
         let unit = |unit: &Unit| SubjectUnit { path: unit.path.clone(), class: unit.class.clone() };
@@ -84,39 +83,22 @@ impl Subject {
     }
 
     /// A program from elsewhere that a plan was made for; its units are not known.
-    pub fn of_plan(plan: &ShardingPlan, outputs: &[OutputInfo]) -> Subject {
-        let argument = |a: &crate::PlannedArgument| SubjectArgument {
+    pub fn of_plan(plan: &ShardingPlan) -> Subject {
+        let argument = |a: &PlannedArgument| SubjectArgument {
             name: a.name.clone(),
             ty: a.ty.clone(),
             kind: a.kind,
             sharding: a.sharding.clone(),
             gathers_again: None,
         };
+        let output =
+            |o: &PlannedOutput| SubjectOutput { name: o.name.clone(), ty: o.ty.clone(), updates: o.donor };
         Subject {
             mesh: plan.mesh().clone(),
             arguments: plan.arguments().iter().map(argument).collect(),
-            outputs: outputs.iter().map(SubjectOutput::new).collect(),
+            outputs: plan.outputs().iter().map(output).collect(),
             units: Vec::new(),
-            fsdp: plan.axis().map(|_| Fsdp { axes: plan.sub_axes.clone(), strategy: plan.strategy() }),
-        }
-    }
-
-    /// A program that came with its shardings, one for each argument, and without a plan.
-    pub fn of_signature(signature: &Signature, mesh: &AbstractMesh, shardings: &[NamedSharding]) -> Subject {
-        let arguments = signature.arguments.iter().zip(shardings);
-        let argument = |(argument, sharding): (&ArgumentInfo, &NamedSharding)| SubjectArgument {
-            name: argument.name.clone(),
-            ty: argument.ty.clone(),
-            kind: argument.kind,
-            sharding: sharding.clone(),
-            gathers_again: None,
-        };
-        Subject {
-            mesh: mesh.clone(),
-            arguments: arguments.map(argument).collect(),
-            outputs: signature.outputs.iter().map(SubjectOutput::new).collect(),
-            units: Vec::new(),
-            fsdp: None,
+            fsdp: plan.axis().map(|_| Fsdp { axes: plan.sub_axes().to_vec(), strategy: plan.strategy() }),
         }
     }
 
@@ -130,16 +112,20 @@ impl Subject {
         self.units.iter().filter(|unit| is_in(name, &unit.path)).max_by_key(|unit| unit.path.len())
     }
 
-    /// Whether what is said of an op is that it is in a unit, or in a module that has parameters.
-    pub(super) fn is_of_model(&self, op_name: &str) -> bool {
-        self.unit_of(op_name).is_some() || self.parameters().any(|(_, p)| is_in(&p.name, op_name))
-    }
-
     /// In how many parts an argument stays while it is used: those over the axes that are not FSDP's.
     fn parts_in_use(&self, argument: &SubjectArgument) -> usize {
-        let of_fsdp = |axis: &&AxisName| self.fsdp.as_ref().is_some_and(|fsdp| fsdp.axes.contains(axis));
-        let others = argument.sharding.spec().axes().filter(|axis| !of_fsdp(axis));
-        others.filter_map(|axis| self.mesh.axis_size(axis.as_str())).product::<usize>().max(1)
+        let others = argument.sharding.spec().axes().filter(|axis| !self.fsdp_axes().contains(axis));
+        others.map(|axis| self.size(axis)).product::<usize>().max(1)
+    }
+
+    /// The axes that parameters are split over, if that was planned.
+    pub(super) fn fsdp_axes(&self) -> &[AxisName] {
+        self.fsdp.as_ref().map_or(&[], |fsdp| &fsdp.axes)
+    }
+
+    /// How many devices an axis has.
+    pub(super) fn size(&self, axis: &AxisName) -> usize {
+        self.mesh.axis_size(axis).unwrap_or(1)
     }
 
     /// How many elements an argument has on a device that uses it.
@@ -152,15 +138,14 @@ impl Subject {
         argument.ty.byte_count().div_ceil(self.parts_in_use(argument)) as u64
     }
 
-    /// The axes of more than one device over which FSDP splits an argument, with their sizes, major to minor.
-    pub(super) fn split_axes<'a>(
-        &'a self,
-        argument: &'a SubjectArgument,
-    ) -> impl Iterator<Item = (&'a AxisName, usize)> {
-        let of_fsdp = |axis: &&AxisName| self.fsdp.as_ref().is_some_and(|fsdp| fsdp.axes.contains(axis));
-        let sized = |axis: &'a AxisName| Some((axis, self.mesh.axis_size(axis.as_str())?));
-        let axes = argument.sharding.spec().axes().filter(of_fsdp);
-        axes.filter_map(sized).filter(|(_, size)| *size > 1)
+    /// Whether all arguments are split over axes of the batch only. Others, such as one that layers are split over, the
+    /// [explicit lowering](crate::Lowering::Explicit) cannot gather over.
+    pub(super) fn is_split_as_batches(&self) -> bool {
+        let batches = || self.arguments.iter().filter(|a| a.kind == ArgumentKind::Batch);
+        let is_of_batch =
+            |axis: &AxisName| batches().any(|a| a.sharding.spec().axes().any(|used| used == axis));
+        let mut axes = self.arguments.iter().flat_map(|a| a.sharding.spec().axes());
+        axes.all(|axis| self.size(axis) == 1 || is_of_batch(axis))
     }
 
     /// Whether FSDP splits an argument, so that it has to be gathered.
@@ -170,67 +155,45 @@ impl Subject {
 
     /// How much travels when an argument is gathered over one axis after the other, in parts of the argument.
     pub(super) fn parts_gathered(&self, argument: &SubjectArgument) -> f64 {
-        let part = |part: &mut f64, (_, size): (&AxisName, usize)| {
+        let part = |part: &mut f64, axis: &AxisName| {
             let gathered = *part;
-            *part /= size as f64;
+            *part /= self.size(axis) as f64;
             Some(gathered)
         };
         self.split_axes(argument).scan(1.0, part).sum::<f64>().max(1.0)
     }
-}
 
-impl SubjectOutput {
-    fn new(output: &OutputInfo) -> SubjectOutput {
-        SubjectOutput { name: output.name.clone(), ty: output.ty.clone(), updates: output.donor }
+    /// The axes of several devices over which FSDP splits an argument, major to minor.
+    pub(super) fn split_axes<'a>(
+        &'a self,
+        argument: &'a SubjectArgument,
+    ) -> impl Iterator<Item = &'a AxisName> {
+        let axes = argument.sharding.spec().axes();
+        axes.filter(|axis| self.fsdp_axes().contains(axis) && self.size(axis) > 1)
     }
 }
 
-/// The arguments whose weight is needed when their unit is computed again or in the backward pass.
-fn gathered_again(module: &Module) -> BTreeSet<ValueId> {
-    let needed = needed(module);
-    // What values are that only pass through.
-    let mut same: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+/// The parameters that are gathered in recomputation, for something that an output needs.
+fn gathered_again(module: &Module) -> BTreeSet<usize> {
+    let parameters = parameters_of(module);
+    let mut needed: BTreeSet<ValueId> = module.outputs.iter().map(|output| output.value).collect();
     let mut again = BTreeSet::new();
-    for Instruction { op, operands, results, location, .. } in &module.instructions {
-        if !matches!(op, Op::Boundary(_) | Op::OptimizationBarrier) {
+    for Instruction { op, operands, results, location, .. } in module.instructions.iter().rev() {
+        if !results.iter().any(|result| needed.contains(result)) {
             continue;
         }
-        for (operand, &result) in operands.iter().zip(results) {
-            let origin = same.get(operand).copied().unwrap_or(*operand);
-            same.insert(result, origin);
-            let is_again = *op == Op::Boundary(Role::Weight) && location.phase == Phase::Recompute;
-            if is_again && needed.contains(&result) {
-                again.insert(origin);
-            }
+        if *op == Op::Boundary(Role::Weight) && location.phase == Phase::Recompute {
+            again.extend(parameters.get(&results[0]));
         }
+        // A barrier hands on each of its operands by itself.
+        let is_used = |index: &usize| *op != Op::OptimizationBarrier || needed.contains(&results[*index]);
+        let used: Vec<ValueId> = (0..operands.len()).filter(is_used).map(|index| operands[index]).collect();
+        needed.extend(used);
     }
     again
 }
 
-/// The values that outputs depend on: compilers leave the rest out.
-fn needed(module: &Module) -> BTreeSet<ValueId> {
-    fn all_operands(instruction: &Instruction, needed: &mut BTreeSet<ValueId>) {
-        needed.extend(&instruction.operands);
-        for region in &instruction.regions {
-            needed.extend(&region.results);
-            region.instructions.iter().for_each(|inner| all_operands(inner, needed));
-        }
-    }
-    let mut needed: BTreeSet<ValueId> = module.outputs.iter().map(|output| output.value).collect();
-    for instruction in module.instructions.iter().rev() {
-        let Instruction { op, operands, results, .. } = instruction;
-        if *op == Op::OptimizationBarrier {
-            let pairs = operands.iter().zip(results);
-            let through: Vec<ValueId> = pairs.filter(|(_, r)| needed.contains(r)).map(|(o, _)| *o).collect();
-            needed.extend(through);
-        } else if results.iter().any(|result| needed.contains(result)) {
-            all_operands(instruction, &mut needed);
-        }
-    }
-    needed
-}
-
 /// Whether something of this name is the module at `path` or inside it.
-fn is_in(name: &str, path: &str) -> bool {
+pub(super) fn is_in(name: &str, path: &str) -> bool {
     name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
 }

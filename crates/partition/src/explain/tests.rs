@@ -113,7 +113,7 @@ fn what_a_loop_gathers_is_counted_each_time() {
         expect![[r#"
             jit_step on fsdp=8 (8 devices)
             FSDP: 2 of 2 split parameters are gathered, at a price: 2 gradients are summed whole by all-reduces and then cut, which sends twice what reduce-scatters would
-            next: --lowering explicit writes the reduce-scatters by hand; whether they stay is up to the compiler
+            next: write the gathers and scatters by hand (for train steps, lowering explicit)
 
             Traffic in one run, per device
               for             over   planned       bytes        sent   actual       bytes        sent
@@ -154,7 +154,7 @@ fn loops_without_stated_counts_and_collectives_in_fusions_are_understood() {
         expect![[r#"
             jit_step on fsdp=16 (16 devices)
             FSDP: 2 of 2 split parameters are gathered, at a price: 2 gradients are summed whole by all-reduces and then cut, which sends twice what reduce-scatters would
-            next: --lowering explicit writes the reduce-scatters by hand; whether they stay is up to the compiler
+            next: write the gathers and scatters by hand (for train steps, lowering explicit)
 
             Traffic in one run, per device
               for             over   planned       bytes        sent   actual       bytes        sent
@@ -198,7 +198,7 @@ fn loops_that_send_to_neighbours_are_told_as_such() {
         expect![[r#"
             jit_step on fsdp=16 (16 devices)
             FSDP: 2 of 2 split parameters are gathered, at a price: 2 gradients are summed in loops that send to neighbours
-            next: keep the compiler from making loops with --xla_flags --xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000, or write the exchanges by hand with --lowering explicit
+            next: write the gathers and scatters by hand (for train steps, lowering explicit), or keep the compiler from making loops, with its flag xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000
 
             Traffic in one run, per device
               for             over   planned     bytes      sent   actual     bytes      sent
@@ -237,35 +237,35 @@ fn activations_in_place_of_weights_are_no_fsdp() {
     check(
         &Case::small_batch(),
         expect![[r#"
-        jit_step on fsdp=8 (8 devices)
-        not FSDP: 2 of 2 split parameters are never gathered, and 8.0 KiB of activations travel
-        next: write the gathers and scatters by hand with --lowering explicit, or make the batch of each device larger
+            jit_step on fsdp=8 (8 devices)
+            not FSDP: 2 of 2 split parameters are never gathered, and 8.0 KiB of activations travel
+            next: write the gathers and scatters by hand (for train steps, lowering explicit), or pin weights whole where they are used, or make the batch of each device larger
 
-        Traffic in one run, per device
-          for           over   planned     bytes      sent   actual     bytes       sent
-          weights       fsdp        2×   2.0 MiB   1.8 MiB       0×       0 B        0 B
-          gradients     fsdp        2×   2.0 MiB   1.8 MiB       0×       0 B        0 B
-          batch         fsdp                                     1×   8.0 KiB    7.0 KiB
-          activations   fsdp                                     1×   8.0 KiB   14.0 KiB
-          batch: 1× all-gather, x: 8.0 KiB
-          activations: 1× all-reduce, jit(step)/jvp()/dot_general: 8.0 KiB
+            Traffic in one run, per device
+              for           over   planned     bytes      sent   actual     bytes       sent
+              weights       fsdp        2×   2.0 MiB   1.8 MiB       0×       0 B        0 B
+              gradients     fsdp        2×   2.0 MiB   1.8 MiB       0×       0 B        0 B
+              batch         fsdp                                     1×   8.0 KiB    7.0 KiB
+              activations   fsdp                                     1×   8.0 KiB   14.0 KiB
+              batch: 1× all-gather, x: 8.0 KiB
+              activations: 1× all-reduce, jit(step)/jvp()/dot_general: 8.0 KiB
 
-        Collectives
-                       of                            type         over   pass      runs     bytes       sent
-          all-gather   x                             f32[8,256]   fsdp   forward     1×   8.0 KiB    7.0 KiB
-          all-reduce   jit(step)/jvp()/dot_general   f32[8,256]   fsdp   forward     1×   8.0 KiB   14.0 KiB
+            Collectives
+                           of                            type         over   pass      runs     bytes       sent
+              all-gather   x                             f32[8,256]   fsdp   forward     1×   8.0 KiB    7.0 KiB
+              all-reduce   jit(step)/jvp()/dot_general   f32[8,256]   fsdp   forward     1×   8.0 KiB   14.0 KiB
 
-        Memory per device: 417.0 KiB by the compiler's figures, 545.0 KiB estimated (ratio 1.31)
-          at the peak            bytes
-          parameters         256.0 KiB
-          batch                1.0 KiB
-          gathered weights   128.0 KiB
-          gradients          128.0 KiB
-          activations         32.0 KiB
+            Memory per device: 417.0 KiB by the compiler's figures, 545.0 KiB estimated (ratio 1.31)
+              at the peak            bytes
+              parameters         256.0 KiB
+              batch                1.0 KiB
+              gathered weights   128.0 KiB
+              gradients          128.0 KiB
+              activations         32.0 KiB
 
-        down: never gathered: what is computed from it travels instead
-        up: never gathered: what is computed from it travels instead
-    "#]],
+            down: never gathered: what is computed from it travels instead
+            up: never gathered: what is computed from it travels instead
+        "#]],
     );
 }
 
@@ -655,4 +655,18 @@ fn two_programs_are_compared_by_what_travels() {
 
         Peak memory per device: pinned 54.5 KiB, open 417.0 KiB
     "#]].assert_eq(&comparison.to_string());
+}
+
+#[test]
+fn names_of_calls_are_no_part_of_a_source() {
+    for (name, source) in [
+        ("call.1/model.norm/backward", "model.norm/backward"),
+        ("call/call.22/a/b", "a/b"),
+        ("callee/a", "callee/a"),
+        ("call.x/a", "call.x/a"),
+        ("call.1", "call.1"),
+        ("", ""),
+    ] {
+        assert_eq!(super::cause::without_calls(name), source);
+    }
 }

@@ -1,6 +1,6 @@
 //! What travels, by purpose and axes, against what FSDP needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardwright_hlo::ArgumentKind;
 use shardwright_hlo::compiled::CollectiveKind;
@@ -39,12 +39,12 @@ pub(super) fn volume(collective: &ExplainedCollective, piece: &Piece) -> Volume 
 }
 
 /// What the strategy is held to.
-#[derive(Clone, Copy)]
 pub(super) struct Plan<'a> {
     pub(super) subject: &'a Subject,
-    /// Whether the compiled program gathers weights again for the backward pass. It is held to what it does where nothing
-    /// is known from before.
+    /// Whether a program of which that was not known before gathers weights again for the backward pass.
     gathers_again: bool,
+    /// The parameters that the program gives a new value, or their optimizer state.
+    trained: BTreeSet<usize>,
 }
 
 impl<'a> Plan<'a> {
@@ -52,8 +52,18 @@ impl<'a> Plan<'a> {
         let is_again = |piece: &Piece| {
             piece.purpose == Purpose::Weight && matches!(piece.pass, Some(Pass::Recompute | Pass::Backward))
         };
-        let any = || collectives.iter().flat_map(|collective| &collective.pieces).any(is_again);
-        Plan { subject, gathers_again: any() }
+        let gathers_again = collectives.iter().flat_map(|collective| &collective.pieces).any(is_again);
+        let updated = subject.outputs.iter().filter_map(|output| output.updates);
+        let trained = |updated: usize| match subject.arguments.get(updated)?.kind {
+            ArgumentKind::State { parameter } => Some(parameter),
+            _ => Some(updated),
+        };
+        Plan { subject, gathers_again, trained: updated.filter_map(trained).collect() }
+    }
+
+    /// Whether the program gives a parameter a new value, or its optimizer state.
+    pub(super) fn is_trained(&self, parameter: usize) -> bool {
+        self.trained.contains(&parameter)
     }
 
     /// How often the strategy gathers a parameter in one run.
@@ -68,16 +78,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether the program gives a parameter a new value, or its optimizer state.
-pub(super) fn is_trained(subject: &Subject, parameter: usize) -> bool {
-    subject.outputs.iter().filter_map(|output| output.updates).any(|donor| {
-        donor == parameter
-            || subject.arguments.get(donor).is_some_and(|a| a.kind == ArgumentKind::State { parameter })
-    })
-}
-
 /// All traffic by purpose and axes, and what was planned of it.
-pub(super) fn traffic(plan: Plan<'_>, collectives: &[ExplainedCollective]) -> Vec<Traffic> {
+pub(super) fn traffic(plan: &Plan<'_>, collectives: &[ExplainedCollective]) -> Vec<Traffic> {
     let mut rows: BTreeMap<Key, (Option<Volume>, Volume)> = BTreeMap::new();
     for (key, volume) in predicted(plan) {
         rows.entry(key).or_default().0.get_or_insert_default().add(volume);
@@ -98,37 +100,37 @@ pub(super) fn traffic(plan: Plan<'_>, collectives: &[ExplainedCollective]) -> Ve
     rows.into_iter().map(row).collect()
 }
 
-/// What the strategy needs: each split parameter gathered, each gradient scattered over the axis that splits it, both over
-/// one axis after the other on a torus, and the gradient summed over the others that split the batch.
-fn predicted(plan: Plan<'_>) -> Vec<(Key, Volume)> {
+/// What the strategy needs: each split parameter gathered, each gradient scattered over the axis that splits it and
+/// summed over the others that split the batch.
+fn predicted(plan: &Plan<'_>) -> Vec<(Key, Volume)> {
+    use CollectiveKind::{AllGather, AllReduce, ReduceScatter};
     let subject = plan.subject;
     let mut predicted = Vec::new();
     if subject.fsdp.is_none() {
         return predicted;
     }
     for (index, parameter) in subject.parameters() {
-        let split: Vec<(&AxisName, usize)> = subject.split_axes(parameter).collect();
-        let is_trained = is_trained(subject, index);
+        let is_trained = plan.is_trained(index);
+        // Over one axis after the other: the minor ones gather first, and scatter last, what the major ones split.
         let mut bytes = subject.bytes_in_use(parameter);
-        for &(axis, devices) in &split {
-            let mut exchange = |purpose, kind, times| {
-                let volume = Volume::of(kind, bytes, devices, times);
-                predicted.push(((purpose, Some(vec![axis.to_string()])), volume));
-            };
-            exchange(Purpose::Weight, CollectiveKind::AllGather, plan.gathers(parameter));
+        for axis in subject.split_axes(parameter) {
+            let (axes, devices) = (Some(vec![axis.to_string()]), subject.size(axis));
+            let gathers = Volume::of(AllGather, bytes, devices, plan.gathers(parameter));
+            predicted.push(((Purpose::Weight, axes.clone()), gathers));
             if is_trained {
-                exchange(Purpose::Gradient, CollectiveKind::ReduceScatter, 1);
+                let scatter = Volume::of(ReduceScatter, bytes, devices, 1);
+                predicted.push(((Purpose::Gradient, axes), scatter));
             }
-            bytes = bytes.div_ceil(devices as u64);
+            bytes = bytes.div_ceil(devices.max(1) as u64);
         }
-        let size = |axis: &AxisName| subject.mesh.axis_size(axis.as_str()).unwrap_or(1);
-        let is_summed = |axis: &&AxisName| size(axis) > 1 && !split.iter().any(|(split, _)| split == axis);
+        let is_summed = |axis: &&AxisName| {
+            subject.size(axis) > 1 && subject.split_axes(parameter).all(|split| split != *axis)
+        };
         let summed: Vec<&AxisName> = data_axes(&subject.mesh).filter(is_summed).collect();
         if is_trained && !summed.is_empty() {
-            let replicas = summed.iter().map(|axis| size(axis)).product();
-            let volume = Volume::of(CollectiveKind::AllReduce, bytes, replicas, 1);
+            let replicas = summed.iter().map(|axis| subject.size(axis)).product();
             let axes = summed.iter().map(ToString::to_string).collect();
-            predicted.push(((Purpose::Gradient, Some(axes)), volume));
+            predicted.push(((Purpose::Gradient, Some(axes)), Volume::of(AllReduce, bytes, replicas, 1)));
         }
     }
     predicted
@@ -165,7 +167,7 @@ fn differences(
 
 /// What of a piece was not planned, if anything; equal for pieces of layers that are alike.
 fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece) -> Option<String> {
-    let fsdp = subject.fsdp.as_ref()?;
+    subject.fsdp.as_ref()?;
     let kind = collective.kind;
     let argument = |name: &str| subject.arguments.iter().find(|argument| argument.name == name);
     let planned = match (piece.purpose, &piece.cause) {
@@ -173,9 +175,9 @@ fn difference(subject: &Subject, collective: &ExplainedCollective, piece: &Piece
         (Purpose::Weight, _) => Some(CollectiveKind::AllGather),
         (Purpose::Gradient, Cause::GradientOf(name)) => {
             // Over the other axes, the parts are summed.
-            let of_fsdp = |axis: &String| fsdp.axes.iter().any(|split| split.as_str() == axis);
-            let is_over_split = collective.axes.iter().flatten().any(of_fsdp);
-            let is_scattered = is_over_split && argument(name).is_some_and(|a| subject.is_split(a));
+            let is_over =
+                |split: &AxisName| collective.axes.iter().flatten().any(|axis| axis == split.as_str());
+            let is_scattered = argument(name).is_some_and(|a| subject.split_axes(a).any(is_over));
             Some(if is_scattered { CollectiveKind::ReduceScatter } else { CollectiveKind::AllReduce })
         }
         _ => None,

@@ -5,13 +5,11 @@ use super::{ExplainedCollective, Grade, ParameterReport, Piece, Purpose, Reduced
 use crate::report::Bytes;
 use crate::{Strategy, data_axes};
 
-const TO_GATHER: &str = "write the gathers and scatters by hand with --lowering explicit, or make the batch of each \
-     device larger";
-const TO_PIN: &str = "pin the activations that travel to the axes of the batch, or write the exchanges by hand with --lowering explicit";
-const TO_SCATTER: &str =
-    "--lowering explicit writes the reduce-scatters by hand; whether they stay is up to the compiler";
-const TO_END_LOOPS: &str = "keep the compiler from making loops with --xla_flags \
-     --xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000, or write the exchanges by hand with --lowering explicit";
+const BY_HAND: &str = "write the gathers and scatters by hand (for train steps, lowering explicit)";
+const TO_GATHER: &str = "pin weights whole where they are used, or make the batch of each device larger";
+const TO_PIN: &str = "pin the activations that travel to the axes of the batch";
+const TO_END_LOOPS: &str = "keep the compiler from making loops, with its flag \
+     xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000";
 const TO_SPLIT: &str = "split parameters over an axis of the mesh, with a strategy or a rule that does";
 
 /// A program is no FSDP if one in so many bytes of split parameters is never gathered.
@@ -22,9 +20,16 @@ impl Verdict {
         Verdict { grade, summary: summary.into(), next_step: None }
     }
 
-    fn with_next(grade: Grade, summary: String, next_step: &str) -> Verdict {
-        Verdict { grade, summary, next_step: Some(next_step.to_owned()) }
+    fn with_next(grade: Grade, summary: String, next_step: Option<String>) -> Verdict {
+        Verdict { grade, summary, next_step }
     }
+}
+
+/// What can be done: to write the exchanges by hand, where a program can be written so, or something else.
+fn by_hand_or(subject: &Subject, other: Option<&str>) -> Option<String> {
+    let by_hand = subject.is_split_as_batches().then_some(BY_HAND);
+    let ways: Vec<&str> = by_hand.into_iter().chain(other).collect();
+    (!ways.is_empty()).then(|| ways.join(", or "))
 }
 
 /// The activations that travel over axes that the batch is split over, so that each device should keep its own. Over
@@ -68,7 +73,7 @@ pub(super) fn overall(
         if astray > 0 {
             summary += &format!(", and {} of activations travel", Bytes(astray));
         }
-        return Verdict::with_next(Grade::Lost, summary, TO_GATHER);
+        return Verdict::with_next(Grade::Lost, summary, by_hand_or(subject, Some(TO_GATHER)));
     }
     let prices = prices(&split, lost.len(), astray);
     if prices.is_empty() {
@@ -83,14 +88,14 @@ pub(super) fn overall(
     let gathered = n - lost.len();
     let summary =
         format!("FSDP: {gathered} of {n} split parameters are gathered, at a price: {}", prices.join("; "));
-    let next_step = if astray > 0 {
-        TO_PIN
+    let other = if astray > 0 {
+        Some(TO_PIN)
     } else if split.iter().any(|p| p.reduced == Reduced::Ring) {
-        TO_END_LOOPS
+        Some(TO_END_LOOPS)
     } else {
-        TO_SCATTER
+        None
     };
-    Verdict::with_next(Grade::Costly, summary, next_step)
+    Verdict::with_next(Grade::Costly, summary, by_hand_or(subject, other))
 }
 
 /// What a program that gathers its parameters, but for some of no weight, pays beyond the plan.
@@ -128,7 +133,7 @@ fn nothing_split(subject: &Subject, collectives: &[ExplainedCollective]) -> Verd
     }
     if subject.fsdp.as_ref().is_some_and(|fsdp| fsdp.strategy != Strategy::NoShard) {
         let summary = format!("not FSDP: no parameter is split for storage; {count} collectives");
-        return Verdict::with_next(Grade::NotSharded, summary, TO_SPLIT);
+        return Verdict::with_next(Grade::NotSharded, summary, Some(TO_SPLIT.to_owned()));
     }
     Verdict::new(Grade::NotSharded, format!("no parameter is split for storage; {count} collectives"))
 }

@@ -16,7 +16,7 @@ impl Planner<'_> {
     /// What each argument is, and who says so.
     pub(super) fn kinds(&mut self, donors: &[Option<usize>]) -> Vec<(ArgumentKind, KindSource)> {
         let arguments = &self.signature.arguments;
-        let mut is_donated = vec![false; arguments.len()];
+        let mut is_donated: Vec<bool> = arguments.iter().map(|argument| argument.donated).collect();
         donors.iter().flatten().for_each(|&index| is_donated[index] = true);
         let mut known: Known = (0..arguments.len()).map(|index| self.said(index)).collect();
         self.guess_kept(&mut known, &is_donated);

@@ -5,8 +5,9 @@ use shardwright_tensor::DType;
 use super::*;
 use crate::{LintOptions, lint};
 
-/// A signature from lines: arguments as `name dtype[dims]`, then outputs as `name dtype[dims] <- donor`. A sharding
-/// may follow as `@ [{"x"}, {}]`, over the mesh `x=2, y=4`.
+/// A signature from lines: arguments as `name dtype[dims]`, with `donated` behind those that are to no output in
+/// particular, then outputs as `name dtype[dims] <- donor`. A sharding may follow as `@ [{"x"}, {}]`, over the mesh
+/// `x=2, y=4`.
 fn signature(arguments: &[&str], outputs: &[&str]) -> Signature {
     let stated = |text: &str| {
         let (rest, sharding) = text.split_once(" @ ")?;
@@ -23,8 +24,9 @@ fn signature(arguments: &[&str], outputs: &[&str]) -> Signature {
     };
     let argument = |text: &&str| {
         let (text, stated) = stated(text).map_or(((*text).to_owned(), None), |(text, s)| (text, Some(s)));
+        let (text, donated) = text.strip_suffix(" donated").map_or((&*text, false), |text| (text, true));
         let (name, of) = text.rsplit_once(' ').unwrap();
-        ArgumentInfo { name: name.into(), ty: ty(of), kind: ArgumentKind::Other, stated }
+        ArgumentInfo { name: name.into(), ty: ty(of), kind: ArgumentKind::Other, donated, stated }
     };
     let output = |text: &&str| {
         let (text, stated) = stated(text).map_or(((*text).to_owned(), None), |(text, s)| (text, Some(s)));
@@ -118,6 +120,29 @@ fn a_train_step_needs_no_rules() {
             out:#4  t            f32[]        in place    ()                    4  as count
             out:#5  loss         f32[]        output      ()                    4  default
             mesh fsdp=8: arguments 35020 bytes, 4388 on each device
+            ? is what it looks like; a rule such as NAME=batch says what it is"#]],
+    );
+}
+
+#[test]
+fn what_is_donated_to_no_output_in_particular_is_kept_between_steps_too() {
+    check(
+        &signature(
+            &["w f32[32,128] donated", "v f32[32,128] donated", "x f32[16,32]"],
+            &["a f32[32,128]", "b f32[32,128]", "loss f32[]"],
+        ),
+        "fsdp=8",
+        &[],
+        &RuleOptions { needed: Some(vec![true, false, true]), ..RuleOptions::default() },
+        expect![[r#"
+                    name  type         kind        spec       bytes/device  decided by
+            #0      w     f32[32,128]  parameter?  (-, fsdp)          2048  FSDP rule
+            #1      v     f32[32,128]  state?      (-, fsdp)          2048  as w
+            #2      x     f32[16,32]   batch?      (fsdp, -)           256  dim 0 over the data axes
+            out:#0  a     f32[32,128]  output      (-, -)            16384  default
+            out:#1  b     f32[32,128]  output      (-, -)            16384  default
+            out:#2  loss  f32[]        output      ()                    4  default
+            mesh fsdp=8: arguments 34816 bytes, 4352 on each device
             ? is what it looks like; a rule such as NAME=batch says what it is"#]],
     );
 }

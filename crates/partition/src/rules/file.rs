@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::placement::{Placement, Says};
 use super::{RuleParseError, ShardRules};
+use crate::entries::Entries;
 
 const KEYS: [&str; 4] = ["mesh", "axis", "shard", "donate"];
 
@@ -124,12 +125,9 @@ impl ShardRules {
 struct Raw {
     mesh: Option<String>,
     axis: Option<String>,
-    shard: Option<Entries>,
+    shard: Option<Entries<Written>>,
     donate: Option<Vec<String>>,
 }
-
-/// The pairs of a JSON object in their order. A map would drop repeated keys.
-struct Entries(Vec<(String, Written)>);
 
 /// A placement: as in flags, or a list with an entry for each dim.
 #[derive(serde::Deserialize)]
@@ -183,30 +181,6 @@ fn unknown_key(key: &str) -> String {
     match nearest {
         Some(nearest) => format!("unknown key {key}; did you mean {nearest}?"),
         None => format!("unknown key {key}; the keys are {}", KEYS.join(", ")),
-    }
-}
-
-impl<'de> Deserialize<'de> for Entries {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct EntriesVisitor;
-
-        impl<'de> Visitor<'de> for EntriesVisitor {
-            type Value = Entries;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of patterns and placements")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
-            }
-        }
-
-        deserializer.deserialize_map(EntriesVisitor)
     }
 }
 
@@ -268,7 +242,7 @@ mod tests {
                 error: rules.json:1:8: unknown key hello; the keys are mesh, axis, shard, donate
                 error: rules.json:1:30: key mesh is there twice
                 error: rules.json:1:10: invalid type: integer `8`, expected a string
-                error: rules.json:1:10: invalid type: sequence, expected an object of patterns and placements
+                error: rules.json:1:10: invalid type: sequence, expected an object
                 error: rules.json:1:18: a placement is a text such as "fsdp", or a list with an entry for each dim
                 error: rules.json: rule a=(fsdp: "(fsdp" is no placement; expected an axis, replicated, axes for dim 0 such as (data,fsdp), a spec with an entry for each dim such as (-, fsdp), or one of parameter, state, batch and other
                 error: rules.json: rule kind:foo=fsdp: "foo" is no kind; the kinds are parameter, state, batch and other

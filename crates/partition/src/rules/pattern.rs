@@ -6,6 +6,7 @@ use std::ops::Range;
 use shardwright_tensor::{DType, TensorType};
 
 use super::{KindWord, RuleParseProblem};
+use crate::pattern::glob;
 
 /// Which arrays are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,27 +138,9 @@ impl Glob {
         Glob { path: dotted(text) }
     }
 
-    /// Whether the whole name is as this says. Takes time in proportion to the product of the lengths at most.
+    /// Whether the whole name is as this says.
     pub(crate) fn matches(&self, name: &str) -> bool {
-        let name = dotted(name);
-        let (pattern, name) = (self.path.as_bytes(), name.as_bytes());
-        let (mut p, mut n) = (0, 0);
-        // The last `*`, and how much of the name was left to what follows it.
-        let mut star: Option<(usize, usize)> = None;
-        while n < name.len() {
-            if pattern.get(p) == Some(&b'*') {
-                star = Some((p + 1, n));
-                p += 1;
-            } else if pattern.get(p) == Some(&name[n]) {
-                (p, n) = (p + 1, n + 1);
-            } else if let Some((after, taken)) = star {
-                star = Some((after, taken + 1));
-                (p, n) = (after, taken + 1);
-            } else {
-                return false;
-            }
-        }
-        pattern[p..].iter().all(|&c| c == b'*')
+        glob(&self.path, &dotted(name))
     }
 }
 
@@ -255,7 +238,7 @@ mod tests {
 
     #[test]
     fn ops_go_by_name_and_source() {
-        let source = r#"("jit(step)/dot_general"(callsite("/home/me/model.py":26:24 to :35 at "/home/me/main.py":3:1)))"#;
+        let source = r#"("jit(step)/dot_general"(callsite("/src/me/model.py":26:24 to :35 at "/src/me/main.py":3:1)))"#;
         let names = op_names("stablehlo.dot_general", Some(source));
         assert_eq!(
             names,
@@ -263,7 +246,7 @@ mod tests {
                 "stablehlo.dot_general",
                 "dot_general",
                 "jit(step)/dot_general",
-                "/home/me/model.py:26",
+                "/src/me/model.py:26",
                 "model.py:26"
             ]
         );

@@ -93,6 +93,36 @@ pub(super) fn dictionary(text: &str) -> Option<Vec<(&str, &str)>> {
     Some(items(inner).into_iter().map(split).collect())
 }
 
+/// The types before and behind the arrow of `(a, b) -> (c, d)` or `(a, b) -> c`.
+pub(super) fn function_type(text: &str) -> Option<(Vec<&str>, Vec<&str>)> {
+    let (takes, behind) = text.split_at(group_end(text)?);
+    let gives = behind.trim_start().strip_prefix("->")?.trim();
+    let gives = match group_end(gives) {
+        Some(end) if end == gives.len() => items(&gives[1..end - 1]),
+        _ => vec![gives],
+    };
+    Some((items(&takes[1..takes.len() - 1]), gives))
+}
+
+/// The index behind the parenthesis that closes the one that a text begins with.
+fn group_end(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut at) = (0usize, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => at = string_end(bytes, at) - 1,
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            return text.starts_with('(').then_some(at);
+        }
+    }
+    None
+}
+
 /// What stands between the commas of a list that are in no bracket and no string.
 fn items(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();

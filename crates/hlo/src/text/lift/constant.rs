@@ -28,7 +28,8 @@ pub(super) fn dense(body: &str, ty: &TensorType) -> Result<Op, String> {
     HostArray::from_bytes(ty.clone(), &bytes).map(Op::Constant).map_err(|e| e.to_string())
 }
 
-/// The bytes of `"0x…"`: those of all elements, or of one that stands for all.
+/// The bytes of `"0x…"`: those of all elements, or of one that stands for all. Truth values are in bytes, or in bits in
+/// older texts; one byte for a few of them that could be either is refused.
 fn blob(body: &str, dtype: DType, count: usize) -> Result<Vec<u8>, String> {
     let digits = body.trim_matches('"').strip_prefix("0x").unwrap_or_default().as_bytes();
     let byte = |pair: &[u8]| Some(hex(*pair.first()?)? << 4 | hex(*pair.get(1)?)?);
@@ -36,8 +37,10 @@ fn blob(body: &str, dtype: DType, count: usize) -> Result<Vec<u8>, String> {
     let bytes = bytes.filter(|bytes| !bytes.is_empty()).ok_or("its bytes are not pairs of hex digits")?;
     let expected = count.saturating_mul(dtype.size());
     match (bytes.len(), dtype) {
+        (1, DType::Pred) if (2..=8).contains(&count) && !matches!(bytes[0], 0 | 0xFF) => {
+            Err("it has one byte for several truth values; write them out".to_owned())
+        }
         (n, DType::Pred) if n == expected || n == 1 => Ok(bytes.iter().map(|&b| u8::from(b != 0)).collect()),
-        // Older texts have truth values in bits.
         (n, DType::Pred) if n == count.div_ceil(8) => {
             Ok((0..count).map(|i| bytes[i / 8] >> (i % 8) & 1).collect())
         }
@@ -280,6 +283,18 @@ mod tests {
             "0x01"  all 1.0
             true  all 1.0
         "#]],
+        );
+        check(
+            DType::Pred,
+            &[3],
+            &[r#""0x01""#, r#""0xFF""#, r#""0x00""#, r#""0x010001""#, r#""0x0100""#],
+            expect![[r#"
+                "0x01"  error: it has one byte for several truth values; write them out
+                "0xFF"  all 1.0
+                "0x00"  all 0.0
+                "0x010001"  [1.0, 0.0, 1.0]
+                "0x0100"  error: it has 2 bytes, and should have 3
+            "#]],
         );
     }
 

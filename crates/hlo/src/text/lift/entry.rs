@@ -7,6 +7,7 @@ use shardwright_tensor::TensorType;
 use super::attribute::{dictionary, list, location_name, size, string};
 use super::sharding::{HLO, SDY};
 use super::{Lifter, ProgramProblem, Result, find, ops, property, types};
+use crate::text::error::ParseError;
 use crate::text::tree::{Named, Operation, Position, TreeArgument, TreeRegion};
 use crate::{Argument, ArgumentKind, Output, ValueId, ValueType};
 
@@ -28,23 +29,24 @@ impl<'t> Lifter<'t> {
             return Err(self.error(module.at, ProgramProblem::Replicas { replicas }));
         }
         // A mesh of one device splits nothing.
-        let mut meshes = self.parsed.stated.meshes.iter().filter(|(_, mesh)| mesh.shape().size() > 1);
+        let mut meshes = self.stated.meshes.iter().filter(|(_, mesh)| mesh.shape().size() > 1);
         let largest = meshes.clone().map(|(_, mesh)| mesh.shape().size()).max();
         let partitions = partitions.or(largest).unwrap_or(1);
         if let Some((name, mesh)) = meshes.find(|(_, mesh)| mesh.shape().size() != partitions) {
             let (name, size) = (name.clone(), mesh.shape().size());
             return Err(self.error(module.at, ProgramProblem::MeshSize { name, size, partitions }));
         }
-        self.parsed.stated.num_partitions = partitions;
+        self.stated.num_partitions = partitions;
         let known = ["sym_name", "sym_visibility", "mhlo.num_partitions", "mhlo.num_replicas"];
-        self.parsed.module.attributes = others(module.properties.iter().chain(&module.attributes), &known);
+        self.module.attributes = others(module.properties.iter().chain(&module.attributes), &known);
         Ok(())
     }
 
     pub(super) fn main(&mut self, op: &'t Operation) -> Result<()> {
-        self.parsed.module.main_attributes = function_attributes(op);
+        self.module.main_attributes = function_attributes(op);
         let (region, result_attributes) = self.function_body(op)?;
-        let body = self.region(region, &op.name)?;
+        let body = self.region(region, op)?;
+        self.check_function(op, &body)?;
         let mut aliases = BTreeMap::new();
         let mut names = Names::default();
         for (index, (argument, &value)) in region.arguments.iter().zip(&body.arguments).enumerate() {
@@ -59,11 +61,10 @@ impl<'t> Lifter<'t> {
             let name = names.distinct(info.unwrap_or_else(|| format!("out{index}")));
             self.output(op, attributes, value, name, aliases.remove(&index))?;
         }
-        if let Some((index, _)) = aliases.pop_first() {
-            let found = index.to_string();
-            return Err(self.attribute_error(op.at, ALIAS, Some(&found), "the index of an output"));
+        if let Some((output, argument)) = aliases.pop_first() {
+            return Err(self.alias_error(argument, output, "the index of an output"));
         }
-        self.parsed.module.instructions = body.instructions;
+        self.module.instructions = body.instructions;
         self.pair_donors();
         Ok(())
     }
@@ -76,7 +77,7 @@ impl<'t> Lifter<'t> {
         aliases: &mut BTreeMap<usize, usize>,
     ) -> Result<()> {
         let TreeArgument { attributes, at, .. } = argument;
-        let index = self.parsed.module.arguments.len();
+        let index = self.module.arguments.len();
         self.check_passable(value, || format!("argument {name}"), *at)?;
         if let Some(entry) = find(attributes, ALIAS) {
             let output = size(&entry.value).filter(|&output| aliases.insert(output, index).is_none());
@@ -86,10 +87,10 @@ impl<'t> Lifter<'t> {
             }
         }
         if let Some(sharding) = self.stated(attributes)? {
-            self.parsed.stated.values.insert(value, sharding);
+            self.stated.values.insert(value, sharding);
         }
         let known = [ALIAS, DONOR, ARGUMENT_INFO, sharding_name(attributes)];
-        self.parsed.module.arguments.push(Argument {
+        self.module.arguments.push(Argument {
             name,
             value,
             kind: ArgumentKind::Other,
@@ -108,17 +109,29 @@ impl<'t> Lifter<'t> {
         donor: Option<usize>,
     ) -> Result<()> {
         self.check_passable(value, || format!("output {name}"), op.at)?;
-        let index = self.parsed.module.outputs.len();
+        let index = self.module.outputs.len();
+        let types = &self.module.values;
+        let is_of_its_type =
+            |&donor: &usize| types[self.module.arguments[donor].value.index()] == types[value.index()];
+        if let Some(argument) = donor.filter(|donor| !is_of_its_type(donor)) {
+            return Err(self.alias_error(argument, index, "the index of an output of the argument's type"));
+        }
         if let Some(sharding) = self.stated(attributes)? {
-            self.parsed.stated.outputs.insert(index, sharding);
+            self.stated.outputs.insert(index, sharding);
         }
         let attributes = others(attributes.iter(), &[RESULT_INFO, sharding_name(attributes)]);
-        self.parsed.module.outputs.push(Output { name, value, donor, attributes });
+        self.module.outputs.push(Output { name, value, donor, attributes });
         Ok(())
     }
 
+    /// The donation of an argument to an output is none.
+    fn alias_error(&self, argument: usize, output: usize, expected: &'static str) -> ParseError {
+        let at = self.positions[self.module.arguments[argument].value.index()];
+        self.attribute_error(at, ALIAS, Some(&output.to_string()), expected)
+    }
+
     fn check_passable(&self, value: ValueId, what: impl FnOnce() -> String, at: Position) -> Result<()> {
-        match &self.parsed.module.values[value.index()] {
+        match &self.module.values[value.index()] {
             ValueType::Tensor(_) => Ok(()),
             ValueType::Other(ty) => {
                 let problem = ProgramProblem::NotPassable { what: what(), ty: types::clip(ty) };
@@ -144,7 +157,7 @@ impl<'t> Lifter<'t> {
     /// Gives donated arguments the outputs that take over their memory, where there can be no doubt: as many donors as
     /// outputs of a type, which go together in order.
     fn pair_donors(&mut self) {
-        let (module, stated) = (&mut self.parsed.module, &self.parsed.stated);
+        let (module, stated) = (&mut self.module, &self.stated);
         let mut by_type: HashMap<TensorType, (Vec<usize>, Vec<usize>)> = HashMap::new();
         let mut types = Vec::new();
         let mut enter = |value: ValueId, index, is_donor: bool| {

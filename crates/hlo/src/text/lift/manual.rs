@@ -34,16 +34,16 @@ impl<'t> Lifter<'t> {
     ) -> Result<Option<(Op, Vec<Region>)>> {
         let (None, [region]) = (&self.manual, &op.regions[..]) else { return Ok(None) };
         let Some((mesh, manual)) = self.written_manual(op, results) else { return Ok(None) };
-        let first = self.parsed.module.values.len();
+        let first = self.module.values.len();
         self.manual = Some(Surroundings { mesh, manual_axes: manual.manual_axes.clone() });
-        let region = self.region(region, &op.name);
+        let region = self.region(region, op);
         self.manual = None;
         let regions = vec![region?];
-        let fits = manual.infer(&self.parsed.module, operands, &regions).is_ok();
+        let fits = manual.infer(&self.module, operands, &regions).is_ok();
         if fits && manual.check_varying(&regions[0]).is_empty() {
             return Ok(Some((Op::ManualComputation(Box::new(manual)), regions)));
         }
-        let values = first..self.parsed.module.values.len();
+        let values = first..self.module.values.len();
         self.given_up.extend(values.filter_map(|value| u32::try_from(value).ok()).map(ValueId));
         Ok(None)
     }
@@ -54,7 +54,7 @@ impl<'t> Lifter<'t> {
         op: &Operation,
         results: &[ValueType],
     ) -> Option<(AbstractMesh, ManualComputation)> {
-        let mesh = self.parsed.stated.mesh(MESH)?;
+        let mesh = self.stated.mesh(MESH)?;
         if *mesh != Mesh::iota(mesh.shape().clone()) || !op.attributes.is_empty() {
             return None;
         }

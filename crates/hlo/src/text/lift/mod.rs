@@ -4,6 +4,9 @@
 //! printed is read back as itself. Two things have no spelling of their own and are found again by what they print:
 //! a [`Reduce`](Op::Reduce) starts from a constant that is there for it alone, and an
 //! [`Op::Splat`] is a constant of equal elements.
+//!
+//! Of locations those of instructions are kept, and the names of the program's arguments; not those of functions, of
+//! what ends a region, and inside the regions of reductions and scatters.
 
 mod attribute;
 mod constant;
@@ -29,8 +32,8 @@ use super::shared::Text;
 use super::tree::{Named, Operation, Position, ResultName, TreeArgument, TreeRegion, Use};
 use crate::infer::infer_instruction;
 use crate::{
-    Function, FunctionId, Instruction, Location, Module, Op, OtherOp, Parsed, Reduction, Region, Role,
-    SourceId, Stated, ValueId, ValueType,
+    Function, FunctionId, Instruction, Location, Module, Op, OtherOp, Parsed, Positions, Problem, Reduction,
+    Region, Role, SourceId, Stated, ValueId, ValueType, verify,
 };
 
 pub use self::problem::ProgramProblem;
@@ -41,14 +44,21 @@ type Result<T> = std::result::Result<T, ParseError>;
 pub(super) fn lift(text: &str, module: &Operation) -> Result<Parsed> {
     let mut lifter = Lifter::new(text, module);
     lifter.top(module)?;
-    Ok(lifter.parsed)
+    lifter.finish(module)
 }
 
 /// A tree on its way to a module.
 struct Lifter<'t> {
     text: &'t str,
-    parsed: Parsed,
-    functions: HashMap<String, FunctionId>,
+    module: Module,
+    stated: Stated,
+    /// Where each value is defined.
+    positions: Vec<Position>,
+    /// The meshes by name, as indices into those that are stated.
+    meshes: HashMap<String, usize>,
+    /// The functions that can be called, by name, and where they are defined.
+    functions: HashMap<String, (FunctionId, Position)>,
+    calls: Vec<Call<'t>>,
     types: HashMap<&'t str, ValueType>,
     sources: HashMap<&'t str, SourceId>,
     scope: Scope<'t>,
@@ -57,6 +67,15 @@ struct Lifter<'t> {
     manual: Option<Surroundings>,
     /// The values of regions that were read in vain.
     given_up: HashSet<ValueId>,
+}
+
+/// A call of a function that may not have been read yet.
+struct Call<'t> {
+    op: &'t Operation,
+    function: FunctionId,
+    operands: Vec<ValueId>,
+    /// What it is said to give.
+    types: Vec<ValueType>,
 }
 
 /// The values that can be used, by name.
@@ -81,8 +100,12 @@ impl<'t> Lifter<'t> {
         let name = property(module, "sym_name").and_then(string).unwrap_or_else(|| "main".into());
         Lifter {
             text,
-            parsed: Parsed { module: Module::new(name), stated: Stated::default() },
+            module: Module::new(name),
+            stated: Stated::default(),
+            positions: Vec::new(),
+            meshes: HashMap::new(),
             functions: HashMap::new(),
+            calls: Vec::new(),
             types: HashMap::new(),
             sources: HashMap::new(),
             scope: Scope::default(),
@@ -113,15 +136,31 @@ impl<'t> Lifter<'t> {
         }
         self.module_attributes(module)?;
         let Some(main) = main else {
-            let functions = self.parsed.module.functions.iter().map(|f| f.name.clone()).collect();
+            let functions = self.module.functions.iter().map(|f| f.name.clone()).collect();
             return Err(self.error(module.at, ProgramProblem::NoMain { functions }));
         };
         self.main(main)?;
         for (index, op) in functions.into_iter().enumerate() {
-            self.parsed.module.functions[index].body = self.function(op)?;
+            self.module.functions[index].body = self.function(op)?;
         }
-        self.drop_unused();
+        for Call { op, function, operands, types } in std::mem::take(&mut self.calls) {
+            self.check_types(op, &Op::Call(function), &operands, &[], &types)?;
+        }
         Ok(())
+    }
+
+    /// What the whole is, which was checked piece by piece where it was written.
+    fn finish(mut self, module: &Operation) -> Result<Parsed> {
+        self.drop_unused();
+        let Lifter { text, module: lifted, stated, positions, functions, .. } = self;
+        let module = verify(lifted).map_err(|errors| {
+            let at = match &errors.problems[..] {
+                [Problem::Recursion { function }] => functions.get(function).map(|(_, at)| *at),
+                _ => None,
+            };
+            ParseError::new(text, at.unwrap_or(module.at), ProgramProblem::Unsound(errors).into())
+        })?;
+        Ok(Parsed { module, stated, positions: Positions(positions) })
     }
 
     fn symbol_name(&self, op: &Operation) -> Result<String> {
@@ -132,10 +171,10 @@ impl<'t> Lifter<'t> {
     /// Enters the name of a function, so that it can be called before it is read.
     fn declare(&mut self, op: &'t Operation, name: String) -> Result<()> {
         let attributes = entry::function_attributes(op);
-        let functions = &mut self.parsed.module.functions;
+        let functions = &mut self.module.functions;
         let id = FunctionId(u32::try_from(functions.len()).unwrap_or(u32::MAX));
         functions.push(Function { name: name.clone(), body: Region::default(), attributes });
-        match self.functions.insert(name.clone(), id) {
+        match self.functions.insert(name.clone(), (id, op.at)) {
             None => Ok(()),
             Some(_) => Err(self.error(op.at, ProgramProblem::DuplicateSymbol { name })),
         }
@@ -144,31 +183,32 @@ impl<'t> Lifter<'t> {
     /// The body of a function that others call. Where its results lie is said by constraints inside.
     fn function(&mut self, op: &'t Operation) -> Result<Region> {
         let (region, results) = self.function_body(op)?;
-        self.scope = Scope::default();
-        let mut body = self.region(region, &op.name)?;
+        let mut body = self.region(region, op)?;
+        self.check_function(op, &body)?;
         for (argument, &value) in region.arguments.iter().zip(&body.arguments) {
             if let Some(sharding) = self.stated(&argument.attributes)? {
-                self.parsed.stated.values.insert(value, sharding);
+                self.stated.values.insert(value, sharding);
             }
         }
         for (index, attributes) in results.iter().enumerate() {
             let Some(sharding) = self.stated(attributes)? else { continue };
             let Some(result) = body.results.get_mut(index) else { continue };
-            let ty = self.parsed.module.values[result.index()].clone();
+            let ty = self.module.values[result.index()].clone();
             let pinned = self.new_value(ty, op.at)?;
             let op = Op::Boundary(Role::Constraint);
             let (operands, results) = (vec![*result], vec![pinned]);
             let location = Location::default();
             body.instructions.push(Instruction { op, operands, results, regions: Vec::new(), location });
-            self.parsed.stated.values.insert(pinned, sharding);
+            self.stated.values.insert(pinned, sharding);
             *result = pinned;
         }
         Ok(body)
     }
 
     /// Reads a region of `op`: its arguments, instructions and the one that ends it.
-    fn region(&mut self, region: &'t TreeRegion, op: &str) -> Result<Region> {
-        let terminator = if op == "func.func" { "func.return" } else { crate::print::terminator(op) };
+    fn region(&mut self, region: &'t TreeRegion, op: &Operation) -> Result<Region> {
+        let terminator =
+            if op.name == "func.func" { "func.return" } else { crate::print::terminator(&op.name) };
         let before = self.scope.order.len();
         let mut arguments = Vec::with_capacity(region.arguments.len());
         for TreeArgument { name, ty, at, .. } in &region.arguments {
@@ -181,9 +221,8 @@ impl<'t> Lifter<'t> {
             region.operations.split_last().filter(|(last, _)| is(last, terminator))
         else {
             let last = region.operations.last();
-            let (at, found) =
-                last.map_or((Position::default(), "nothing".into()), |op| (op.at, op.name.to_string()));
-            let problem = ProgramProblem::Terminator { op: op.to_owned(), expected: terminator, found };
+            let (at, found) = last.map_or((op.at, "nothing".into()), |op| (op.at, op.name.to_string()));
+            let problem = ProgramProblem::Terminator { op: op.name.to_string(), expected: terminator, found };
             return Err(self.error(at, problem));
         };
         let mut instructions = Vec::with_capacity(operations.len());
@@ -272,13 +311,13 @@ impl<'t> Lifter<'t> {
             results: results.to_vec(),
         };
         let kind = control.unwrap_or_else(|| Op::Other(Box::new(kept())));
-        let regions = op.regions.iter().map(|region| self.region(region, &op.name)).collect::<Result<_>>()?;
+        let regions = op.regions.iter().map(|region| self.region(region, op)).collect::<Result<_>>()?;
         Ok((kind, regions))
     }
 
     /// An op on arrays that has rules here.
     fn typed(&self, op: &Operation, operands: &[ValueId], results: &[ValueType]) -> Option<Op> {
-        let tensor = |value: &ValueId| self.parsed.module.values[value.index()].tensor().cloned();
+        let tensor = |value: &ValueId| self.module.values[value.index()].tensor().cloned();
         let types: Vec<TensorType> = operands.iter().map(tensor).collect::<Option<_>>()?;
         let starts = |index: usize, kind: Reduction| {
             let start: Option<&HostArray> =
@@ -299,7 +338,7 @@ impl<'t> Lifter<'t> {
         let name =
             text.and_then(symbol).ok_or_else(|| self.attribute_error(op.at, "callee", text, "a symbol"))?;
         match self.functions.get(&name) {
-            Some(&id) => Ok(Op::Call(id)),
+            Some(&(id, _)) => Ok(Op::Call(id)),
             None => Err(self.error(op.at, ProgramProblem::UnknownFunction { name })),
         }
     }
@@ -323,9 +362,28 @@ impl<'t> Lifter<'t> {
         constant::dense(body, ty).map(Some).map_err(|reason| self.error(op.at, wrong(reason)))
     }
 
-    /// Compares the types that an op gives with those that are written. What a call gives is known once its function is
-    /// read.
+    /// Compares the types that an op gives with those that are written, or once all functions are read if that is a
+    /// call.
     fn check(
+        &mut self,
+        op: &'t Operation,
+        kind: &Op,
+        operands: &[ValueId],
+        regions: &[Region],
+        types: &[ValueType],
+    ) -> Result<()> {
+        match *kind {
+            Op::Other(_) => Ok(()),
+            Op::Call(function) => {
+                let (operands, types) = (operands.to_vec(), types.to_vec());
+                self.calls.push(Call { op, function, operands, types });
+                Ok(())
+            }
+            _ => self.check_types(op, kind, operands, regions, types),
+        }
+    }
+
+    fn check_types(
         &self,
         op: &Operation,
         kind: &Op,
@@ -333,22 +391,40 @@ impl<'t> Lifter<'t> {
         regions: &[Region],
         found: &[ValueType],
     ) -> Result<()> {
-        if matches!(kind, Op::Call(_) | Op::Other(_)) {
-            return Ok(());
-        }
-        let expected = infer_instruction(&self.parsed.module, kind, operands, regions);
+        let expected = infer_instruction(&self.module, kind, operands, regions);
         let expected = expected.map_err(|error| self.error(op.at, error.into()))?;
         if expected == found {
             return Ok(());
         }
-        let list =
-            |types: &[ValueType]| types.iter().map(crate::print::mlir_type).collect::<Vec<_>>().join(", ");
         let problem = ProgramProblem::ResultTypes {
             op: op.name.to_string(),
-            expected: list(&expected),
-            found: list(found),
+            expected: types::list(&expected),
+            found: types::list(found),
         };
         Err(self.error(op.at, problem))
+    }
+
+    /// Compares what a function takes and gives with the type that it is said to be of.
+    fn check_function(&mut self, op: &'t Operation, body: &Region) -> Result<()> {
+        let text = property(op, "function_type");
+        let stated = text.and_then(attribute::function_type);
+        let (takes, gives) =
+            stated.ok_or_else(|| self.attribute_error(op.at, "function_type", text, "a type of function"))?;
+        let mut read =
+            |list: Vec<&'t str>| list.into_iter().map(|ty| self.ty(ty, op.at)).collect::<Result<_>>();
+        let stated: [Vec<ValueType>; 2] = [read(takes)?, read(gives)?];
+        let types =
+            |values: &[ValueId]| values.iter().map(|v| self.module.values[v.index()].clone()).collect();
+        let found = [types(&body.arguments), types(&body.results)];
+        if stated == found {
+            return Ok(());
+        }
+        let show = |[takes, gives]: [Vec<ValueType>; 2]| {
+            format!("{} -> {}", types::list(&takes), types::list(&gives))
+        };
+        let name = self.symbol_name(op)?;
+        Err(self
+            .error(op.at, ProgramProblem::FunctionType { name, found: show(found), stated: show(stated) }))
     }
 
     /// The values that an operation uses.
@@ -368,7 +444,7 @@ impl<'t> Lifter<'t> {
         // The values of a name are numbered one after the other.
         let value = ValueId(first + u32::try_from(*index).unwrap_or(u32::MAX));
         let found = self.ty(ty, *at)?;
-        let expected = &self.parsed.module.values[value.index()];
+        let expected = &self.module.values[value.index()];
         if *expected != found {
             let [expected, found] = [expected, &found].map(crate::print::mlir_type);
             let problem = ProgramProblem::OperandType { name: name.to_string(), expected, found };
@@ -386,10 +462,11 @@ impl<'t> Lifter<'t> {
     }
 
     fn new_value(&mut self, ty: ValueType, at: Position) -> Result<ValueId> {
-        if u32::try_from(self.parsed.module.values.len() + 1).is_err() {
+        if u32::try_from(self.module.values.len() + 1).is_err() {
             return Err(self.error(at, ProgramProblem::TooManyValues));
         }
-        Ok(self.parsed.module.new_value(ty))
+        self.positions.push(at);
+        Ok(self.module.new_value(ty))
     }
 
     fn ty(&mut self, text: &'t str, at: Position) -> Result<ValueType> {
@@ -404,7 +481,7 @@ impl<'t> Lifter<'t> {
     fn location(&mut self, text: Option<&'t Text>) -> Location {
         let source =
             text.map(|text| text.strip_prefix("loc").unwrap_or(text)).filter(|text| *text != "(unknown)");
-        let sources = &mut self.parsed.module.sources;
+        let sources = &mut self.module.sources;
         let source = source.map(|text| {
             *self.sources.entry(text).or_insert_with(|| {
                 sources.push(text.to_owned());
@@ -422,7 +499,8 @@ impl<'t> Lifter<'t> {
         let mut dropped = std::mem::take(&mut self.given_up);
         dropped.extend(of_reductions.difference(&used_otherwise));
         if !dropped.is_empty() {
-            renumber::without(&mut self.parsed, &dropped);
+            let values = &mut self.stated.values;
+            renumber::without(&mut self.module, values, &mut self.positions, &dropped);
         }
     }
 

@@ -4,6 +4,7 @@ use shardwright_tensor::{DType, TensorType};
 
 use super::attribute::{Entries, boolean, fields, integers, size, sizes, word};
 use super::manual::Surroundings;
+use crate::print;
 use crate::text::tree::{Named, Operation, TreeRegion};
 use crate::{
     Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, ScatterDims, SliceBounds, Unary,
@@ -24,6 +25,7 @@ pub(super) fn typed(
 ) -> Option<Op> {
     let name = op.name.strip_prefix("stablehlo.")?;
     let typed = match name {
+        "reduce" | "scatter" if !joins_in(op, operands.first()?.dtype) => return None,
         "reduce" => reduce(op, &mut entries, starts)?,
         "scatter" => scatter(op, &mut entries)?,
         "all_gather" | "all_reduce" | "reduce_scatter" => collective(name, op, &mut entries, manual?)?,
@@ -171,6 +173,12 @@ fn reduce(
     let dims = sizes(entries.take("dimensions")?)?;
     let ascending = dims.windows(2).all(|pair| pair[0] < pair[1]);
     (op.operands.len() == 2 && ascending && starts(1, kind)).then_some(Op::Reduce { kind, dims })
+}
+
+/// Whether elements are joined in their own dtype, and not in a wider one.
+fn joins_in(op: &Operation, dtype: DType) -> bool {
+    let own = print::mlir_type(&TensorType::scalar(dtype).into());
+    op.regions.iter().flat_map(|region| &region.arguments).all(|argument| *argument.ty == *own)
 }
 
 /// The reduction that a region stands for, if it does no more than join its two arguments by one op.

@@ -1,6 +1,6 @@
 use shardwright_mesh::TextError;
 
-use crate::InferError;
+use crate::{InferError, VerifyErrors};
 
 /// What a text that is read well says, but what no program is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +58,16 @@ pub enum ProgramProblem {
         expected: String,
         /// The types that it is said to give.
         found: String,
+    },
+    /// A function that takes or gives what its type does not say.
+    #[error("@{name} is of type {found}, and is said to be of type {stated}")]
+    FunctionType {
+        /// Its name.
+        name: String,
+        /// The type that its arguments and results make.
+        found: String,
+        /// The type that it is said to be of.
+        stated: String,
     },
     /// A constant whose value is not of its type.
     #[error("a constant of type {ty}: {reason}")]
@@ -161,6 +171,9 @@ pub enum ProgramProblem {
         /// How many partitions the program says it is for.
         partitions: usize,
     },
+    /// What is wrong with the program as a whole.
+    #[error(transparent)]
+    Unsound(#[from] VerifyErrors),
     /// More values than can be counted.
     #[error("the program has more than 2^32 values")]
     TooManyValues,

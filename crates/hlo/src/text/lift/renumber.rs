@@ -1,32 +1,42 @@
 //! Values left out, and the others numbered anew, and so the sources of instructions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::{Instruction, Module, Parsed, Region, SourceId, ValueId};
+use crate::{Instruction, Module, Position, Region, SourceId, StatedSharding, ValueId};
 
-/// Takes the instructions that define only `dropped` values out of a program, in which nothing uses them.
-pub(super) fn without(parsed: &mut Parsed, dropped: &HashSet<ValueId>) {
-    let mut numbers = Vec::with_capacity(parsed.module.values.len());
+/// Takes the instructions that define only `dropped` values out of a program, in which nothing uses them, and the values
+/// out of what is known of them.
+pub(super) fn without(
+    module: &mut Module,
+    stated: &mut BTreeMap<ValueId, StatedSharding>,
+    positions: &mut Vec<Position>,
+    dropped: &HashSet<ValueId>,
+) {
+    let mut numbers = Vec::with_capacity(module.values.len());
     let mut next = 0;
-    for index in 0..parsed.module.values.len() {
+    for index in 0..module.values.len() {
         numbers.push(ValueId(next));
         next += u32::from(!dropped.contains(&old(index)));
     }
     let map = Renumbering { dropped, numbers };
-    let module = &mut parsed.module;
-    let mut index = 0;
-    module.values.retain(|_| {
-        index += 1;
-        !dropped.contains(&old(index - 1))
-    });
+    retain(&mut module.values, dropped);
+    retain(positions, dropped);
     module.arguments.iter_mut().for_each(|argument| map.value(&mut argument.value));
     map.instructions(&mut module.instructions);
     module.outputs.iter_mut().for_each(|output| map.value(&mut output.value));
     module.functions.iter_mut().for_each(|function| map.region(&mut function.body));
-    let values = std::mem::take(&mut parsed.stated.values).into_iter();
-    let kept = values.filter(|(value, _)| !dropped.contains(value));
-    parsed.stated.values = kept.map(|(value, sharding)| (map.numbers[value.index()], sharding)).collect();
+    let kept = std::mem::take(stated).into_iter().filter(|(value, _)| !dropped.contains(value));
+    *stated = kept.map(|(value, sharding)| (map.numbers[value.index()], sharding)).collect();
     used_sources(module);
+}
+
+/// Leaves what belongs to dropped values out of a list with one item for each.
+fn retain<T>(list: &mut Vec<T>, dropped: &HashSet<ValueId>) {
+    let mut index = 0;
+    list.retain(|_| {
+        index += 1;
+        !dropped.contains(&old(index - 1))
+    });
 }
 
 /// Leaves the sources out that no instruction is from any more.

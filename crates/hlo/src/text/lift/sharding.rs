@@ -21,10 +21,10 @@ impl Lifter<'_> {
         if mesh.shape().axes().is_empty() && text.contains("device_ids") {
             return Err(self.error(op.at, ProgramProblem::MaximalMesh { name }));
         }
-        if self.parsed.stated.mesh(&name).is_some() {
+        if self.meshes.insert(name.clone(), self.stated.meshes.len()).is_some() {
             return Err(self.error(op.at, ProgramProblem::DuplicateSymbol { name }));
         }
-        self.parsed.stated.meshes.push((name, mesh));
+        self.stated.meshes.push((name, mesh));
         Ok(())
     }
 
@@ -42,7 +42,7 @@ impl Lifter<'_> {
     pub(super) fn result_shardings(&mut self, op: &Operation, kind: &Op, results: &[ValueId]) -> Result<()> {
         if let (Op::Boundary(_), Some(text)) = (kind, property(op, "sharding")) {
             let sharding = self.sdy(text, op.at)?;
-            self.parsed.stated.values.insert(results[0], sharding);
+            self.stated.values.insert(results[0], sharding);
         }
         for entry in op.attributes.iter().filter(|entry| is_sharding(op, entry)) {
             let inner =
@@ -57,7 +57,7 @@ impl Lifter<'_> {
                 }
                 None => self.stated(std::slice::from_ref(entry))?.into_iter().collect(),
             };
-            self.parsed.stated.values.extend(results.iter().copied().zip(shardings));
+            self.stated.values.extend(results.iter().copied().zip(shardings));
         }
         Ok(())
     }
@@ -66,13 +66,14 @@ impl Lifter<'_> {
         let sharding: SdySharding =
             text.parse().map_err(|error: shardwright_mesh::TextError| self.error(at, error.into()))?;
         let name = sharding.mesh_name();
-        match self.parsed.stated.mesh(name) {
-            Some(mesh) => {
+        match self.meshes.get(name) {
+            Some(&index) => {
+                let mesh = &self.stated.meshes[index].1;
                 sharding.check_axes(mesh.shape()).map_err(|error| self.error(at, error.into()))?;
                 Ok(StatedSharding::Sdy { mesh: mesh.shape().clone(), sharding })
             }
             None => {
-                let meshes = self.parsed.stated.meshes.iter().map(|(name, _)| name.clone()).collect();
+                let meshes = self.stated.meshes.iter().map(|(name, _)| name.clone()).collect();
                 Err(self.error(at, ProgramProblem::UnknownMesh { name: name.to_owned(), meshes }))
             }
         }

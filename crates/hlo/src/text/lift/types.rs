@@ -47,6 +47,12 @@ pub(super) fn value_type(text: &str) -> Result<ValueType, ProgramProblem> {
     }
 }
 
+/// Types in a row, in MLIR's spelling: in parentheses, unless it is one.
+pub(super) fn list(types: &[ValueType]) -> String {
+    let texts: Vec<String> = types.iter().map(crate::print::mlir_type).collect();
+    if let [only] = &texts[..] { only.clone() } else { format!("({})", texts.join(", ")) }
+}
+
 /// As much of a text as a message has room for.
 pub(super) fn clip(text: &str) -> String {
     const ROOM: usize = 120;

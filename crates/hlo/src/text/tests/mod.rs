@@ -1,3 +1,5 @@
+//! Texts that are read, and texts that are refused, held against MLIR's own generic form.
+
 use std::collections::BTreeSet;
 
 use expect_test::{Expect, expect, expect_file};
