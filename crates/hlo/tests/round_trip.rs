@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use shardwright_hlo::{
     AxisGroup, Binary, Comparison, DotDims, Function, FunctionId, GatherDims, Location, ManualComputation,
-    Module, Op, OtherOp, Parsed, Precision, Reduction, Region, Role, ScatterDims, Shardings, SliceBounds,
-    SourceId, Stated, StatedSharding, Unary, ValueId, ValueType, parse, print, verify,
+    Module, Op, OtherOp, Parsed, Positions, Precision, Reduction, Region, Role, ScatterDims, Shardings,
+    SliceBounds, SourceId, Stated, StatedSharding, Unary, ValueId, ValueType, parse, print, verify,
 };
 use shardwright_mesh::{AbstractMesh, Mesh, NamedSharding};
 use shardwright_tensor::{DType, HostArray, Shape, TensorType};
@@ -275,7 +275,7 @@ fn program(choices: &[Choice], names: &[String]) -> Parsed {
             b.stated.outputs.insert(output, sharding);
         }
     }
-    Parsed { module: b.module, stated: b.stated }
+    Parsed { module: verify(b.module).unwrap(), stated: b.stated, positions: Positions::default() }
 }
 
 /// A manual region over a mesh of two axes, with each collective, along one axis and along both.
@@ -312,7 +312,7 @@ fn manual_region() -> (Module, Shardings) {
 #[test]
 fn manual_regions_are_read_back() {
     let (module, shardings) = manual_region();
-    let module = verify(module).unwrap().into_inner();
+    let module = verify(module).unwrap();
     let text = print(&module, Some(&shardings));
     let again = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(again.module, module, "{text}");
@@ -340,7 +340,6 @@ fn other_manual_regions_are_kept_as_they_are_written() {
         let program = parse(&changed).unwrap_or_else(|error| panic!("{error}\n{changed}"));
         let found = matches!(program.module.instructions[0].op, Op::ManualComputation(_));
         assert_eq!(found, is_manual, "{changed}");
-        verify(program.module.clone()).unwrap_or_else(|error| panic!("{error}\n{changed}"));
         let printed = program.to_string();
         assert_eq!(parse(&printed).unwrap(), program, "{printed}");
     }
@@ -356,7 +355,6 @@ proptest! {
     #[test]
     fn what_is_printed_is_read_back(choices in choices(40), names in proptest::collection::vec(".{0,8}", 1..4)) {
         let program = program(&choices, &names);
-        verify(program.module.clone()).unwrap();
         let text = program.to_string();
         let again = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         prop_assert_eq!(&again.stated, &program.stated, "{}", text);
@@ -388,8 +386,6 @@ proptest! {
         }
         let text = String::from_utf8_lossy(&text);
         let Ok(program) = parse(&text) else { return Ok(()) };
-        let Ok(module) = verify(program.module) else { return Ok(()) };
-        let program = Parsed { module: module.into_inner(), stated: program.stated };
         let printed = program.to_string();
         let again = parse(&printed).unwrap_or_else(|error| panic!("{error}\n{text}\n{printed}"));
         prop_assert_eq!(again.to_string(), printed);
