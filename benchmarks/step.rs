@@ -1,7 +1,8 @@
 //! Times train steps of a small Llama over virtual CPU devices, and what comes before them.
 //!
-//! `cargo bench --bench step -- SIZE DEVICES [remat] [explicit]` prints one line of JSON. Sizes: `micro`, `tiny`, `small`; each
-//! step sees 8 examples. Each step is waited for, so the time is that of the step and not of its dispatch.
+//! `cargo bench --bench step -- SIZE DEVICES [remat] [explicit]` prints one line of JSON. Sizes: `micro`, `quickstart`,
+//! `tiny`, `small`; each step sees 8 examples. Each step is waited for, so the time is that of the step and not of its
+//! dispatch. On Linux, the time of all processors is there too, which other work on the machine changes less.
 
 #![expect(clippy::print_stdout, reason = "a benchmark shows what it measured")]
 
@@ -24,6 +25,7 @@ const STEPS: usize = 30;
 fn size(name: &str) -> Option<[usize; 7]> {
     match name {
         "micro" => Some([128, 2, 4, 2, 352, 512, 64]),
+        "quickstart" => Some([128, 4, 4, 2, 352, 1024, 128]),
         "tiny" => Some([256, 4, 8, 4, 688, 1024, 128]),
         "small" => Some([512, 8, 8, 4, 1376, 32000, 256]),
         _ => None,
@@ -40,7 +42,7 @@ fn main() -> anyhow::Result<()> {
     let explicit = arguments[2.min(arguments.len())..].iter().any(|a| a == "explicit");
     let lowering = if explicit { Lowering::Explicit } else { Lowering::Annotate };
     let [hidden, layers, heads, kv_heads, intermediate, vocab, block] =
-        size(name).with_context(|| format!("no size {name}; there are micro, tiny and small"))?;
+        size(name).with_context(|| format!("no size {name}; there are micro, quickstart, tiny and small"))?;
 
     let config = json!({
         "model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
@@ -62,9 +64,9 @@ fn main() -> anyhow::Result<()> {
         plan: PlanOptions::default(),
         lowering,
     };
-    let opened = start.elapsed();
+    let (opened, cpu_opened) = (start.elapsed(), cpu_seconds());
     let step = TrainStep::compile(&runtime, &mesh, &model, &step_config)?;
-    let compiled = start.elapsed();
+    let (compiled, cpu_compiled) = (start.elapsed(), cpu_seconds());
     let mut state = TrainState::new(&runtime, &step, WeightSource::Random { seed: 0 })?;
     let initialised = start.elapsed();
 
@@ -72,6 +74,7 @@ fn main() -> anyhow::Result<()> {
     let batch = HostArray::from_slice(&[BATCH, block], &ids)?;
     let mut first = None;
     let mut milliseconds = Vec::with_capacity(STEPS);
+    let cpu_initialised = cpu_seconds();
     for _ in 0..STEPS {
         let began = Instant::now();
         let (next, metrics) = step.run(&runtime, state, &batch, &batch, 1e-4)?;
@@ -80,6 +83,7 @@ fn main() -> anyhow::Result<()> {
         milliseconds.push(began.elapsed().as_secs_f64() * 1e3);
         first.get_or_insert_with(|| start.elapsed());
     }
+    let cpu_done = cpu_seconds();
     milliseconds.sort_by(f64::total_cmp);
 
     let collectives = CollectiveSummary::new(&step.executable().compiled()??);
@@ -89,8 +93,24 @@ fn main() -> anyhow::Result<()> {
         "step_ms_median": milliseconds[STEPS / 2], "step_ms_min": milliseconds[0],
         "open_s": seconds(opened), "compile_s": seconds(compiled - opened),
         "init_s": seconds(initialised - compiled), "first_step_done_s": first.map(seconds),
+        "compile_cpu_s": difference(cpu_opened, cpu_compiled),
+        "step_cpu_ms": difference(cpu_initialised, cpu_done).map(|s| s * 1e3 / STEPS as f64),
         "bytes_per_device": step.executable().bytes_per_device()?, "collectives": collectives.to_string(),
     });
     println!("{report}");
     Ok(())
+}
+
+/// Seconds that processors worked for this process so far, where the system tells.
+fn cpu_seconds() -> Option<f64> {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the program, in parentheses, may hold anything. User and system time are the 12th and 13th behind it.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+    let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some((user + system) / TICKS_PER_SECOND)
+}
+
+fn difference(before: Option<f64>, after: Option<f64>) -> Option<f64> {
+    Some(after? - before?)
 }

@@ -12,11 +12,21 @@ use shardwright_partition::{Lowering, PlanOptions, Strategy};
 use shardwright_train::{StepConfig, TrainStep};
 use support::{oracle_model, oracle_step, runtime};
 
-/// The explanation of the step of a model on a mesh.
+/// The explanation of the annotated step of a model on a mesh.
 fn explain(name: &str, mesh: &str, strategy: Strategy, remat: bool) -> Explanation {
+    explain_lowered(name, mesh, strategy, remat, Lowering::Annotate)
+}
+
+fn explain_lowered(
+    name: &str,
+    mesh: &str,
+    strategy: Strategy,
+    remat: bool,
+    lowering: Lowering,
+) -> Explanation {
     let model = oracle_model(name);
     let options = PlanOptions { strategy, ..PlanOptions::default() };
-    let config = StepConfig { remat, ..oracle_step(&model, options) };
+    let config = StepConfig { remat, lowering, ..oracle_step(&model, options) };
     let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
     let step = TrainStep::compile(&runtime(8), &mesh, &model, &config).unwrap();
     let subject = Subject::of_module(&config.module(&model).unwrap(), step.plan(), &config.wrap);
@@ -99,6 +109,29 @@ fn over_the_axes_of_a_torus_all_is_as_planned() {
     let weights = explanation.collectives.iter().flat_map(|collective| &collective.pieces);
     let passes = weights.filter(|piece| piece.purpose == Purpose::Weight).map(|piece| piece.pass);
     assert_eq!(passes.collect::<BTreeSet<_>>(), [Some(Pass::Forward), Some(Pass::Recompute)].into());
+}
+
+/// Biases that nobody needs again are not gathered again, and shards of gradients are summed over replicas.
+#[test]
+fn explicit_collectives_are_as_planned() {
+    let mesh = "data=2,fsdp=4";
+    let explanation = explain_lowered("bias", mesh, Strategy::FullShard, true, Lowering::Explicit);
+    assert_eq!(explanation.verdict.grade, Grade::AsPlanned, "{explanation}");
+    for row in &explanation.traffic {
+        match row.purpose {
+            Purpose::Weight | Purpose::Gradient => {
+                assert_eq!(row.predicted, Some(row.actual), "{explanation}");
+            }
+            other => assert_eq!(other, Purpose::Scalar, "{explanation}"),
+        }
+    }
+    let [first, last] = &explanation.units[..] else { panic!("{explanation}") };
+    for unit in [first, last] {
+        assert_eq!(unit.verdict.grade, Grade::AsPlanned, "{explanation}");
+        assert_eq!((unit.gathered_bytes.0, unit.activation_bytes), (unit.parameter_bytes, 0));
+    }
+    assert_ne!(first.gathered_bytes.1, 0);
+    assert_eq!(last.gathered_bytes.1, 0);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::process::Command;
 use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{ModelConfig, ParameterInfo, parameters};
+use shardwright_partition::explain::{Explanation, Grade, Subject};
 use shardwright_partition::{DimRule, Lowering, PlanOptions, ShardingPlan, Strategy};
 use shardwright_runtime::topology::{Topology, TopologyOptions, VARIABLES};
 use shardwright_train::{StepConfig, TrainStep};
@@ -34,6 +35,12 @@ impl Step {
 
     fn of_kind(&self, kind: CollectiveKind) -> impl Iterator<Item = &Collective> {
         self.compiled.collectives.iter().filter(move |c| c.kind == kind)
+    }
+
+    /// The axes of the mesh along which a collective runs.
+    fn axes(&self, collective: &Collective) -> Vec<String> {
+        let axes = collective.groups.as_ref().unwrap().axes_of(self.plan.mesh()).unwrap();
+        axes.iter().map(ToString::to_string).collect()
     }
 
     /// Bytes of each parameter for which `wanted` holds: whole, and on one device; padding included.
@@ -133,8 +140,16 @@ fn replicas_sum_their_shards_of_the_gradient() {
     let (whole, shards) = step.parameter_bytes(any);
     let again = step.parameter_bytes(needed_again).0;
     step.check(CollectiveKind::AllGather, [whole, again].concat());
-    step.check_sums(shards.iter().sum::<usize>() + NUMBERS);
+    let scattered = shards.iter().sum::<usize>();
+    step.check_sums(scattered + NUMBERS);
     step.check(CollectiveKind::ReduceScatter, shards);
+    // Whole gradients travel over the one axis only. Over the other, what was scattered is summed.
+    let along = |axis: &str, kind| {
+        let bytes = step.of_kind(kind).filter(|c| step.axes(c) == [axis]).map(|c| c.bytes as usize);
+        bytes.sum::<usize>()
+    };
+    assert_eq!(along("fsdp", CollectiveKind::ReduceScatter), scattered);
+    assert_eq!(along("data", CollectiveKind::AllReduce), scattered);
 }
 
 #[test]
@@ -188,8 +203,11 @@ fn on_a_torus_gathers_and_scatters_run_over_its_axes() {
     let plan = config.sharding_plan(&model, &module, placement.mesh().shape()).unwrap();
     let plan = plan.placed(&placement).unwrap();
     assert_eq!(plan.mesh().to_string(), "fsdp.x=4, fsdp.y=4");
+    let subject = Subject::of_module(&module, &plan, &config.wrap);
     let sharded = config.lower(&model, module, &plan).unwrap();
     let compiled = topology.compile(&sharded, placement.physical_mesh()).unwrap().compiled().unwrap();
+    let explanation = Explanation::new(&compiled, &subject, None);
+    assert_eq!(explanation.verdict.grade, Grade::AsPlanned, "{explanation}");
     let step = Step { model, plan, compiled };
 
     let is_norm = |p: &ParameterInfo| p.shape.len() == 1;

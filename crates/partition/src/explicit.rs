@@ -361,6 +361,18 @@ mod tests {
     }
 
     #[test]
+    fn by_default_all_else_is_explicit() {
+        let program = program(&[16, 8]);
+        let whole = PlanOptions { strategy: crate::Strategy::NoShard, ..PlanOptions::default() };
+        for mesh in ["fsdp=1", "fsdp=8", "data=2,fsdp=4"] {
+            for options in [&PlanOptions::default(), &whole] {
+                let plan = plan(&program, mesh, options);
+                assert!(Lowering::default().shards(&plan).unwrap().is_some(), "{mesh} {options:?}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_split_over_a_tensor_axis_is_annotated() {
         let program = program(&[16, 8]);
         let rule = crate::TensorRule { modules: "w".parse().unwrap(), split: crate::TensorSplit::Colwise };

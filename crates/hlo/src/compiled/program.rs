@@ -249,7 +249,7 @@ impl CompiledInstruction {
             index: usize::try_from(index).unwrap_or(usize::MAX),
             target: instruction.custom_call_target.clone(),
             trips: trips::stated(&instruction.backend_config),
-            op_name: metadata.map(|m| without_calls(&m.op_name).to_owned()).unwrap_or_default(),
+            op_name: metadata.map(|m| m.op_name.clone()).unwrap_or_default(),
             source: metadata.and_then(|metadata| sources.line(metadata)),
             step: 0,
             constant: instruction.literal.as_ref().and_then(whole_number),
@@ -257,20 +257,6 @@ impl CompiledInstruction {
             channel: instruction.channel,
         }
     }
-}
-
-/// A name of the source without the calls before it, `call.1/`: that is how compilers note what they inlined, among it
-/// manual regions.
-fn without_calls(op_name: &str) -> &str {
-    let mut name = op_name;
-    while let Some((call, rest)) = name.split_once('/') {
-        let number = call.strip_prefix("call").map(|number| number.strip_prefix('.').unwrap_or(number));
-        if !number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
-            break;
-        }
-        name = rest;
-    }
-    name
 }
 
 fn whole_number(literal: &proto::Literal) -> Option<i64> {

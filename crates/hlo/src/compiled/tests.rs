@@ -5,7 +5,7 @@ use shardwright_mesh::ReplicaGroups;
 
 use super::proto::{
     Axis, AxisPart, AxisRef, Computation, DeviceList, Instruction, IotaGroups, Literal, Mesh, MeshGroups,
-    Metadata, Module, ReplicaGroup, Schedule, ScheduledComputation, Sequence, Shape, SourceTarget,
+    Module, ReplicaGroup, Schedule, ScheduledComputation, Sequence, Shape, SourceTarget,
 };
 use super::*;
 
@@ -55,21 +55,6 @@ fn program(instructions: Vec<(&str, Shape)>) -> CompiledProgram {
 fn fused(computation: &str, inner: Instruction) -> CompiledProgram {
     let fusion = Instruction { called: vec![1], ..instruction("fusion", Shape::array(F32, &[1])) };
     parse(&module(vec![(computation, vec![inner]), ("main", vec![fusion])])).unwrap()
-}
-
-#[test]
-fn names_are_those_of_the_source() {
-    let named = |op_name: &str| {
-        let metadata = Metadata { op_name: op_name.into(), ..Metadata::default() };
-        let shape = Shape::array(F32, &[1]);
-        let instruction = Instruction { metadata: Some(metadata), ..instruction("negate", shape) };
-        let program = parse(&module(vec![("main", vec![instruction])])).unwrap();
-        program.instruction((program.entry, 0)).op_name.clone()
-    };
-    assert_eq!(named("call.1/call/layers.0/backward"), "layers.0/backward");
-    for untouched in ["layers.0/call.1", "callback.1/x", "call.x/y", "call.1", ""] {
-        assert_eq!(named(untouched), untouched);
-    }
 }
 
 #[test]
