@@ -3,7 +3,7 @@
 use shardwright_partition::explain::{Comparison, Volume};
 
 use super::markup::Column::{Number, Text};
-use super::markup::{Cell, Table};
+use super::markup::{Cell, Column, Table};
 use super::tables::{badge, count};
 use super::{bytes, section, words};
 
@@ -33,16 +33,7 @@ fn summary(comparison: &Comparison) -> String {
 
 /// All that travels.
 fn traffic(comparison: &Comparison) -> String {
-    let columns = &[
-        Text("purpose"),
-        Text("collective"),
-        Text("axes"),
-        Number("arrays, annotate"),
-        Number("arrays, explicit"),
-        Number("sent, annotate"),
-        Number("sent, explicit"),
-    ];
-    let mut table = Table::new("What travels in one run", columns);
+    let mut table = Table::new("What travels in one run", &columns("purpose"));
     for row in &comparison.rows {
         let purpose = Cell::Text(row.purpose.to_string());
         table.row(cells(purpose, &row.kind, row.axes.as_deref(), &row.volumes));
@@ -52,16 +43,7 @@ fn traffic(comparison: &Comparison) -> String {
 
 /// What does not travel alike.
 fn differences(comparison: &Comparison) -> String {
-    let columns = &[
-        Text("of"),
-        Text("collective"),
-        Text("axes"),
-        Number("arrays, annotate"),
-        Number("arrays, explicit"),
-        Number("sent, annotate"),
-        Number("sent, explicit"),
-    ];
-    let mut table = Table::new("Collectives that differ", columns);
+    let mut table = Table::new("Collectives that differ", &columns("of"));
     for row in &comparison.differences {
         let cause = Cell::Name(row.cause.clone());
         table.row(cells(cause, &row.kind, row.axes.as_deref(), &row.volumes));
@@ -70,6 +52,19 @@ fn differences(comparison: &Comparison) -> String {
         none if none.is_empty() => "<p>All collectives are alike.</p>\n".to_owned(),
         table => format!("<p class=\"small\">Collectives that differ, by what they carry:</p>\n{table}"),
     }
+}
+
+/// The columns that [`cells`] fill.
+fn columns(of: &'static str) -> [Column; 7] {
+    [
+        Text(of),
+        Text("collective"),
+        Text("axes"),
+        Number("arrays, annotate"),
+        Number("arrays, explicit"),
+        Number("sent, annotate"),
+        Number("sent, explicit"),
+    ]
 }
 
 /// The cells of a row: numbers of the one program beside those of the other.
