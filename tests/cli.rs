@@ -402,7 +402,7 @@ fn what_is_known_and_not_supported_says_what_is() {
             error: --fsdp_dim_rule: expected largest_divisible, strict_largest or dim0, found "largest"
             exit code 2
             > --lowering manual
-            error: --lowering: expected auto, annotate or explicit, found "manual"
+            error: --lowering: expected auto, annotate, explicit or both, found "manual"
             exit code 2
         "#]],
     );
