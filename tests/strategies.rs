@@ -19,9 +19,9 @@ fn step_of(mesh: &str, strategy: Strategy, remat: bool) -> CompiledStep {
     CompiledStep::new(&model, mesh, &config)
 }
 
-/// Weights of the first of the two layers, which are gathered again in backward.
+/// Parameters of the first of the two layers, which are gathered again in backward.
 fn in_first_layer(p: &ParameterInfo) -> bool {
-    p.name.starts_with("model.layers.0.") && p.shape.len() > 1
+    p.name.starts_with("model.layers.0.")
 }
 
 #[track_caller]
@@ -87,7 +87,7 @@ fn units_that_keep_their_parameters_are_chosen() {
     };
     let parameters = shardwright_model::parameters(&model).len();
     assert_eq!(gathers("layers.*"), parameters);
-    assert_eq!(gathers("none"), parameters + 7 * LAYERS);
+    assert_eq!(gathers("none"), parameters + 9 * LAYERS);
 }
 
 /// Checks that with a tensor axis weights are gathered over `fsdp` only, and activations are summed over `tensor`
@@ -109,10 +109,7 @@ fn check_tensor(mesh: &str, remat: bool, strategy: Strategy) {
         p.element_count() * F32 / if whole { 1 } else { tensor }
     };
     let infos = shardwright_model::parameters(&step.model);
-    let again = infos.iter().filter(|p| match remat {
-        true => p.name.starts_with("model.layers.0."),
-        false => in_first_layer(p),
-    });
+    let again = infos.iter().filter(|p| in_first_layer(p));
     let gathered = if size("fsdp") > 1 { infos.iter().chain(again).map(of).collect() } else { vec![] };
     step.check_same("gathers over fsdp", step.bytes(AllGather, "fsdp"), gathered.clone());
     // Gradients of key and value heads that several devices share go to all of these.

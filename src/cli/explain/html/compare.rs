@@ -33,7 +33,8 @@ fn summary(comparison: &Comparison) -> String {
 
 /// All that travels.
 fn traffic(comparison: &Comparison) -> String {
-    let mut table = Table::new("What travels in one run", &columns("purpose"));
+    static COLUMNS: [Column; 7] = columns("purpose");
+    let mut table = Table::new("What travels in one run", &COLUMNS);
     for row in &comparison.rows {
         let purpose = Cell::Text(row.purpose.to_string());
         table.row(cells(purpose, &row.kind, row.axes.as_deref(), &row.volumes));
@@ -43,7 +44,8 @@ fn traffic(comparison: &Comparison) -> String {
 
 /// What does not travel alike.
 fn differences(comparison: &Comparison) -> String {
-    let mut table = Table::new("Collectives that differ", &columns("of"));
+    static COLUMNS: [Column; 7] = columns("of");
+    let mut table = Table::new("Collectives that differ", &COLUMNS);
     for row in &comparison.differences {
         let cause = Cell::Name(row.cause.clone());
         table.row(cells(cause, &row.kind, row.axes.as_deref(), &row.volumes));
@@ -55,7 +57,7 @@ fn differences(comparison: &Comparison) -> String {
 }
 
 /// The columns that [`cells`] fill.
-fn columns(of: &'static str) -> [Column; 7] {
+const fn columns(of: &'static str) -> [Column; 7] {
     [
         Text(of),
         Text("collective"),
