@@ -312,6 +312,9 @@ impl<'m> Verifier<'m> {
             Op::Boundary(Role::Gradient { parameter }) => {
                 self.shaped_as_parameter(operands[0], *parameter, name);
             }
+            Op::Boundary(Role::RowGradient { parameter }) => {
+                self.shaped_as_row(operands[0], *parameter, name);
+            }
             Op::ManualComputation(manual) => self.varying(manual, &regions[0], name),
             Op::AllGather { axes, .. }
             | Op::ReduceScatter { axes, .. }
@@ -474,17 +477,34 @@ impl<'m> Verifier<'m> {
     }
 
     fn shaped_as_parameter(&mut self, value: ValueId, index: usize, user: impl FnOnce(&Self) -> String) {
+        self.shaped_as(value, index, |parameter| Some(parameter.clone()), user);
+    }
+
+    fn shaped_as_row(&mut self, value: ValueId, index: usize, user: impl FnOnce(&Self) -> String) {
+        let row = |parameter: &TensorType| TensorType::new(parameter.dtype, parameter.dims().get(1..)?).ok();
+        self.shaped_as(value, index, row, user);
+    }
+
+    /// Checks a value against what `expected` makes of the type of a parameter.
+    fn shaped_as(
+        &mut self,
+        value: ValueId,
+        index: usize,
+        expected: impl FnOnce(&TensorType) -> Option<TensorType>,
+        user: impl FnOnce(&Self) -> String,
+    ) {
         let parameter = self.module.arguments.get(index).filter(|a| a.kind == ArgumentKind::Parameter);
         let Some(parameter) = parameter else {
             let user = user(self);
             self.problems.push(Problem::NotAParameter { user, index });
             return;
         };
-        let (Some(found), Some(expected)) = (self.type_of(value), self.type_of(parameter.value)) else {
+        let (Some(found), Some(ty)) = (self.type_of(value), self.type_of(parameter.value)) else {
             return; // Reported where the value is defined.
         };
-        if found.shape != expected.shape {
-            let (found, expected) = (found.clone(), expected.clone());
+        let expected = expected(ty);
+        if expected.as_ref().is_none_or(|expected| expected.shape != found.shape) {
+            let (found, expected) = (found.clone(), expected.unwrap_or_else(|| ty.clone()));
             let name = parameter.name.clone();
             let user = user(self);
             self.problems.push(Problem::ParameterShape { user, found, name, expected });
