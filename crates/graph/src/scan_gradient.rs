@@ -143,6 +143,8 @@ struct Body<'a> {
     /// What it is given from the iteration before, and what it hands on.
     carry: &'a [ValueId],
     next: &'a [ValueId],
+    /// What stands before that, constants and rows.
+    before: &'a [Instruction],
     /// The instructions that were written for it, and its units as ranges of them.
     code: &'a [Instruction],
     units: Vec<(UnitId, Range<usize>)>,
@@ -180,6 +182,7 @@ impl<'a> Body<'a> {
                 defined.insert(value);
             });
         }
+        let before = &region.instructions[..scan.body.start];
         let code = &region.instructions[scan.body.clone()];
         let next = &region.results[1..=scan.carries];
         let used = code.iter().flat_map(Instruction::uses).chain(next.iter().chain(&scan.ys).copied());
@@ -190,14 +193,19 @@ impl<'a> Body<'a> {
         let units =
             scan.units.iter().map(|(id, range)| (*id, range.start - start..range.end - start)).collect();
         let (index, carry) = (region.arguments[0], &region.arguments[1..=scan.carries]);
-        Body { scan, index, carry, next, code, units, defined, around }
+        Body { scan, index, carry, next, before, code, units, defined, around }
+    }
+
+    /// Constants at the start of the loop's body, which the code may use.
+    fn constants(&self) -> impl DoubleEndedIterator<Item = &'a Instruction> {
+        self.before.iter().filter(|instruction| instruction.operands.is_empty())
     }
 
     fn needed(&self, g: &Graph, used: Vec<ValueId>) -> Needed<'a> {
         let made_of = self.made_of(g);
         let mut needed: HashSet<ValueId> = used.into_iter().collect();
         let (mut again, mut kept) = (Vec::new(), Vec::new());
-        for instruction in self.code.iter().rev() {
+        for instruction in self.constants().chain(self.code).rev() {
             let results: Vec<ValueId> =
                 instruction.results.iter().copied().filter(|v| needed.contains(v)).collect();
             let Some(first) = results.first() else { continue };
@@ -224,7 +232,7 @@ impl<'a> Body<'a> {
         for (&slice, &x) in self.scan.slices.iter().zip(&self.scan.xs) {
             made_of.insert(slice, if g.parameter(x).is_some() { weights } else { else_ });
         }
-        for instruction in self.code {
+        for instruction in self.constants().chain(self.code) {
             let of = |value: ValueId| match self.defined.contains(&value) {
                 true => made_of.get(&value).copied().unwrap_or_default(),
                 false => MadeOf { around: true, ..MadeOf::default() },
