@@ -7,8 +7,10 @@ mod support;
 use std::cell::Cell;
 
 use differences::{Build, Case, Result, SPLITS, WHOLE, call, compile, random};
+use shardwright_graph::random::normal;
 use shardwright_graph::{Graph, GraphError, Recompute, Value};
-use shardwright_hlo::{ArgumentKind, Binary, Comparison, Unary, verify};
+use shardwright_hlo::compiled::CollectiveKind;
+use shardwright_hlo::{ArgumentKind, Binary, Comparison, Unary, print, verify};
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_partition::{Lowering, PlanOptions, ShardedModule, ShardingPlan, Shards, WrapPolicy};
 use shardwright_runtime::Executable;
@@ -68,7 +70,7 @@ fn repeat(
     Ok((carry, stacks))
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Loop {
     Scan,
     WrittenOut,
@@ -77,11 +79,7 @@ enum Loop {
 /// Checks a function with loops against differences and against the same written out, under each of the rules for
 /// what is computed again.
 #[track_caller]
-fn check_loop(
-    name: &'static str,
-    inputs: &[&[usize]],
-    build: fn(&Graph, &[Value], Loop) -> Result<Value>,
-) {
+fn check_loop(name: &'static str, inputs: &[&[usize]], build: fn(&Graph, &[Value], Loop) -> Result<Value>) {
     let scanned: &Build = &move |g, x| build(g, x, Loop::Scan);
     let case = Case::new(name, inputs, &(-1.0..1.0), scanned);
     case.check();
@@ -228,17 +226,17 @@ fn loops_in_loops_have_gradients() {
     });
 }
 
-/// A program over one device's shards, or over global arrays.
-struct Writer<'g, 'p> {
-    g: &'g Graph,
-    shards: Option<&'g Shards<'p>>,
+/// A program that is being written, over global arrays or over one device's shards.
+struct Writer<'a> {
+    g: &'a Graph,
+    shards: Option<&'a Shards<'a>>,
     arguments: Cell<usize>,
 }
 
-impl Writer<'_, '_> {
-    fn argument(&self, name: &str, ty: TensorType, kind: ArgumentKind) -> Value {
+impl Writer<'_> {
+    fn argument(&self, name: &str, dims: &[usize], kind: ArgumentKind) -> Value {
         let index = self.arguments.replace(self.arguments.get() + 1);
-        let ty = self.shards.map_or(ty, |shards| shards.ty(index));
+        let ty = self.shards.map_or(f32(dims), |shards| shards.ty(index));
         let value = self.g.argument(name, ty, kind);
         if let (Some(shards), ArgumentKind::Parameter) = (self.shards, kind) {
             self.g.stored_as(value, shards.gathers(index));
@@ -246,15 +244,29 @@ impl Writer<'_, '_> {
         value
     }
 
+    /// A row of a parameter where it is used.
+    fn row(&self, parameter: usize, row: Value) -> Result<Value> {
+        if let Some(shards) = self.shards {
+            self.g.stored_as(row, shards.row_gathers(parameter).unwrap());
+        }
+        self.g.weight(row)
+    }
+
     fn over_batch(&self, x: Value) -> Result<Value> {
         self.shards.and_then(Shards::batch).map_or(Ok(x), |devices| self.g.all_reduce(x, devices))
     }
+
+    /// The loss, and the gradients of the parameters, which are the first arguments.
+    fn outputs(&self, loss: Value, gradients: &[Value]) {
+        self.g.output("loss", loss);
+        for (donor, &gradient) in gradients.iter().enumerate() {
+            self.g.donated_output(format!("d{donor}"), gradient, donor);
+        }
+    }
 }
 
-type Write = dyn Fn(&Writer<'_, '_>) -> Result<()>;
-
-/// Writes a program, plans it over a mesh of eight devices, and compiles it.
-fn compile_planned(lowering: Lowering, mesh: &str, write: &Write) -> Executable {
+/// Writes a program, plans it over a mesh of devices, and compiles it.
+fn compile_planned(lowering: Lowering, mesh: &str, write: &dyn Fn(&Writer<'_>) -> Result<()>) -> Executable {
     let trace = |shards: Option<&Shards<'_>>| {
         let g = Graph::new("program");
         write(&Writer { g: &g, shards, arguments: Cell::new(0) }).unwrap();
@@ -270,12 +282,40 @@ fn compile_planned(lowering: Lowering, mesh: &str, write: &Write) -> Executable 
     runtime(8).compile(&sharded, &mesh).unwrap()
 }
 
+/// Arrays of these shapes with numbers that look random.
+fn inputs(dims: &[&[usize]]) -> Vec<HostArray> {
+    (1..).zip(dims).map(|(seed, dims)| random(seed, dims, &(-0.5..0.5)).cast(DType::F32)).collect()
+}
+
+#[track_caller]
+fn check_close(what: &str, found: &[HostArray], expected: &[HostArray]) {
+    assert_eq!(found.len(), expected.len());
+    for (array, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let expected = expected.to_f64();
+        let largest = expected.iter().fold(1.0, |m: f64, v| m.max(v.abs()));
+        for (f, e) in found.to_f64().iter().zip(expected) {
+            assert!((f - e).abs() <= 1e-6 * largest, "{what}, array {array}: {f} and not {e}");
+        }
+    }
+}
+
+/// The collectives of one kind: bytes of what each gives, and how often it runs.
+fn collectives(program: &Executable, kind: CollectiveKind) -> Vec<(u64, u64)> {
+    let compiled = program.compiled().unwrap().unwrap();
+    let of_kind = compiled.collectives.iter().filter(|c| c.kind == kind);
+    let mut found: Vec<(u64, u64)> = of_kind.map(|c| (c.bytes, c.runs.count)).collect();
+    found.sort_unstable();
+    found
+}
+
+const MICRO_BATCHES: usize = 4;
+
 /// Loss and gradients of two layers: over micro-batches one after the other, or all at once.
-fn accumulated(w: &Writer<'_, '_>, micro_batches: Option<usize>) -> Result<()> {
+fn accumulated(w: &Writer<'_>, how: Option<Loop>) -> Result<()> {
     let g = w.g;
     let weights = [("w0", [32, 16]), ("w1", [8, 32])]
-        .map(|(name, dims)| w.argument(name, f32(&dims), ArgumentKind::Parameter));
-    let x = w.argument("x", f32(&[32, 16]), ArgumentKind::Batch);
+        .map(|(name, dims)| w.argument(name, &dims, ArgumentKind::Parameter));
+    let x = w.argument("x", &[32, 16], ArgumentKind::Batch);
     let step = |x: Value| {
         let hidden = g.unary(Unary::Tanh, g.dot(x, g.weight(weights[0])?, &[], &[(1, 1)])?)?;
         let y = g.dot(hidden, g.weight(weights[1])?, &[], &[(1, 1)])?;
@@ -283,12 +323,12 @@ fn accumulated(w: &Writer<'_, '_>, micro_batches: Option<usize>) -> Result<()> {
         let gradients = g.gradients(loss, &weights, &|_| Recompute::Nothing)?;
         Ok::<_, GraphError>([vec![loss], gradients].concat())
     };
-    let results = match micro_batches {
+    let results = match how {
         None => step(x)?,
-        Some(count) => {
-            // Of each device, some examples in each micro-batch.
-            let examples = g.dims(x)[0] / count;
-            let x = g.transpose(g.reshape(x, &[examples, count, 16])?, &[1, 0, 2])?;
+        Some(how) => {
+            // Each device has some examples of each micro-batch.
+            let examples = g.dims(x)[0] / MICRO_BATCHES;
+            let x = g.transpose(g.reshape(x, &[examples, MICRO_BATCHES, 16])?, &[1, 0, 2])?;
             let mut zeros = vec![g.full(DType::F32, &[], 0.0)?];
             for weight in weights {
                 zeros.push(g.full_like(weight, 0.0)?);
@@ -297,31 +337,161 @@ fn accumulated(w: &Writer<'_, '_>, micro_batches: Option<usize>) -> Result<()> {
                 let added = sums.iter().zip(step(rows[0])?).map(|(&sum, part)| g.add(sum, part));
                 Ok((added.collect::<Result<_>>()?, vec![]))
             };
-            g.scan(count, &zeros, &[x], add)?.0
+            repeat(g, how, MICRO_BATCHES, &zeros, &[x], &add)?.0
         }
     };
-    g.output("loss", results[0]);
-    for (donor, &gradient) in results[1..].iter().enumerate() {
-        g.donated_output(format!("d{donor}"), gradient, donor);
-    }
+    w.outputs(results[0], &results[1..]);
     Ok(())
 }
 
 #[test]
 fn micro_batches_add_up_to_their_batch() {
-    let inputs = [vec![32, 16], vec![8, 32], vec![32, 16]];
-    let inputs: Vec<HostArray> =
-        (1..).zip(inputs).map(|(seed, dims)| random(seed, &dims, &(-0.5..0.5)).cast(DType::F32)).collect();
-    let whole = call(&compile_planned(Lowering::Annotate, "fsdp=1", &|w| accumulated(w, None)), &inputs);
+    let inputs = inputs(&[&[32, 16], &[8, 32], &[32, 16]]);
+    let whole = compile_planned(Lowering::Annotate, "fsdp=1", &|w| accumulated(w, None));
+    let expected = call(&whole, &inputs);
     for lowering in [Lowering::Annotate, Lowering::Explicit] {
         for mesh in ["fsdp=1", "fsdp=8", "data=2,fsdp=4"] {
-            let program = compile_planned(lowering, mesh, &|w| accumulated(w, Some(4)));
-            let found = call(&program, &inputs);
-            for (found, expected) in found.iter().zip(&whole) {
-                for (f, e) in found.to_f64().iter().zip(expected.to_f64()) {
-                    assert!((f - e).abs() <= 1e-5 * e.abs().max(1.0), "{f} {e} {lowering:?} on {mesh}");
-                }
+            for how in [Loop::Scan, Loop::WrittenOut] {
+                let program = compile_planned(lowering, mesh, &|w| accumulated(w, Some(how)));
+                check_close(&format!("{lowering:?}, {how:?} on {mesh}"), &call(&program, &inputs), &expected);
             }
         }
     }
+}
+
+#[test]
+fn each_micro_batch_gathers_parameters_and_scatters_gradients() {
+    let bytes = [8 * 32 * 4, 32 * 16 * 4];
+    let runs = MICRO_BATCHES as u64;
+    for lowering in [Lowering::Annotate, Lowering::Explicit] {
+        let program = compile_planned(lowering, "fsdp=8", &|w| accumulated(w, Some(Loop::Scan)));
+        let gathers = collectives(&program, CollectiveKind::AllGather);
+        assert_eq!(gathers, bytes.map(|bytes| (bytes, runs)), "{lowering:?}");
+        if lowering == Lowering::Explicit {
+            let scatters = collectives(&program, CollectiveKind::ReduceScatter);
+            assert_eq!(scatters, bytes.map(|bytes| (bytes / 8, runs)));
+        }
+    }
+}
+
+const DEPTH: usize = 4;
+
+/// Gradients of stacked layers, in a loop or one after the other.
+fn stacked(w: &Writer<'_>, how: Loop, recompute: Recompute) -> Result<()> {
+    let g = w.g;
+    let shapes: [(&str, &[usize]); 3] =
+        [("norm", &[DEPTH, 16]), ("up", &[DEPTH, 64, 16]), ("down", &[DEPTH, 16, 64])];
+    let weights = shapes.map(|(name, dims)| w.argument(name, dims, ArgumentKind::Parameter));
+    let x = w.argument("x", &[16, 16], ArgumentKind::Batch);
+    let layer = |_, carry: &[Value], rows: &[Value]| {
+        let body = || {
+            let norm = g.broadcast_in_dim(w.row(0, rows[0])?, &g.dims(carry[0]), &[1])?;
+            let inner = g.dot(g.mul(carry[0], norm)?, w.row(1, rows[1])?, &[], &[(1, 1)])?;
+            let added = g.dot(g.unary(Unary::Tanh, inner)?, w.row(2, rows[2])?, &[], &[(1, 1)])?;
+            g.activation(g.add(carry[0], added)?)
+        };
+        Ok((vec![g.unit("layer", "Layer", body)?], vec![]))
+    };
+    let y = repeat(g, how, DEPTH, &[x], &weights, &layer)?.0[0];
+    let loss = w.over_batch(g.sum(g.mul(y, y)?, &[0, 1])?)?;
+    let gradients = g.gradients(loss, &weights, &|_| recompute)?;
+    w.outputs(loss, &gradients);
+    Ok(())
+}
+
+#[test]
+fn stacked_layers_are_gathered_one_at_a_time() {
+    let inputs = inputs(&[&[DEPTH, 16], &[DEPTH, 64, 16], &[DEPTH, 16, 64], &[16, 16]]);
+    let whole =
+        compile_planned(Lowering::Annotate, "fsdp=1", &|w| stacked(w, Loop::WrittenOut, Recompute::Nothing));
+    let expected = call(&whole, &inputs);
+    let [norm, matrix] = [16 * 4, 64 * 16 * 4];
+    let runs = DEPTH as u64;
+    for recompute in [Recompute::Nothing, Recompute::Weights, Recompute::All] {
+        for lowering in [Lowering::Annotate, Lowering::Explicit] {
+            for mesh in ["fsdp=1", "fsdp=8", "data=2,fsdp=4"] {
+                let program = compile_planned(lowering, mesh, &|w| stacked(w, Loop::Scan, recompute));
+                let what = format!("{recompute:?}, {lowering:?} on {mesh}");
+                check_close(&what, &call(&program, &inputs), &expected);
+                if mesh == "fsdp=1" {
+                    continue;
+                }
+                // Forward and backward, of each row.
+                let twice = [norm, norm, matrix, matrix, matrix, matrix].map(|bytes| (bytes, runs));
+                assert_eq!(collectives(&program, CollectiveKind::AllGather), twice, "{what}");
+                if lowering == Lowering::Explicit {
+                    let devices = if mesh == "fsdp=8" { 8 } else { 4 };
+                    let once = [norm, matrix, matrix].map(|bytes| (bytes / devices, runs));
+                    assert_eq!(collectives(&program, CollectiveKind::ReduceScatter), once, "{what}");
+                }
+                assert_eq!(collectives(&program, CollectiveKind::AllToAll), [], "{what}");
+                assert_eq!(collectives(&program, CollectiveKind::CollectivePermute), [], "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn programs_do_not_grow_with_their_loops() {
+    let text = |layers: usize| {
+        let g = Graph::new("layers");
+        let [x, w] = [vec![8, 16], vec![layers, 16, 16]]
+            .map(|dims| g.argument(format!("{dims:?}"), f32(&dims), ArgumentKind::Parameter));
+        let layer = |_, carry: &[Value], rows: &[Value]| {
+            let body = || g.unary(Unary::Tanh, g.dot(carry[0], g.weight(rows[0])?, &[], &[(1, 0)])?);
+            Ok((vec![g.unit("layer", "Layer", body)?], vec![]))
+        };
+        let y = g.scan(layers, &[x], &[w], layer).unwrap().0[0];
+        let loss = g.sum(y, &[0, 1]).unwrap();
+        g.output("dw", g.gradients(loss, &[w], &|_| Recompute::All).unwrap()[0]);
+        print(&verify(g.finish()).unwrap(), None)
+    };
+    assert_eq!(text(4).lines().count(), text(48).lines().count());
+}
+
+#[test]
+fn random_numbers_differ_from_one_iteration_to_the_next() {
+    let g = Graph::new("dropout");
+    let seed = g.argument("seed", TensorType::new(DType::U32, [2]).unwrap(), ArgumentKind::Other);
+    let w = g.argument("w", f32(&[8]), ArgumentKind::Parameter);
+    let drop = |index: Value, carry: &[Value], _: &[Value]| {
+        let index = g.reshape(g.convert(index, DType::U32)?, &[1])?;
+        let stream = g.concatenate(&[index, g.full_like(index, 7.0)?], 0)?;
+        let noise = normal(&g, seed, stream, &[8], 1.0)?;
+        Ok((vec![g.add(carry[0], g.mul(noise, w)?)?], vec![noise]))
+    };
+    let zero = g.full(DType::F32, &[8], 0.0).unwrap();
+    let (last, noise) = g.scan(3, &[zero], &[], drop).unwrap();
+    let loss = g.sum(last[0], &[0]).unwrap();
+    g.output("noise", noise[0]);
+    g.output("dw", g.gradients(loss, &[w], &|_| Recompute::All).unwrap()[0]);
+    let program = compile(verify(g.finish()).unwrap(), WHOLE).unwrap();
+    let seed = HostArray::from_slice(&[2], &[3u32, 4]).unwrap();
+    let found = call(&program, &[seed, HostArray::from_slice(&[8], &[1f32; 8]).unwrap()]);
+    let [noise, gradient] = [found[0].to_f64(), found[1].to_f64()];
+    assert_ne!(noise[..8], noise[8..16]);
+    assert_ne!(noise[8..16], noise[16..]);
+    // The gradient is the sum of the same numbers: they are drawn again, and alike.
+    for (element, gradient) in gradient.iter().enumerate() {
+        let sum: f64 = (0..3).map(|iteration| noise[8 * iteration + element]).sum();
+        assert!((sum - gradient).abs() < 1e-5, "{sum} {gradient}");
+    }
+}
+
+#[test]
+fn a_loop_may_run_until_something_holds() {
+    let g = Graph::new("doubled");
+    let x = g.argument("x", f32(&[]), ArgumentKind::Other);
+    let limit = g.argument("limit", f32(&[]), ArgumentKind::Other);
+    let doubled = g
+        .while_loop(
+            &[x],
+            |values| g.compare(Comparison::Less, values[0], limit),
+            |values| Ok(vec![g.scale(values[0], 2.0)?]),
+        )
+        .unwrap();
+    g.output("doubled", doubled[0]);
+    let program = compile(verify(g.finish()).unwrap(), WHOLE).unwrap();
+    let found = call(&program, &[3f32, 40.0].map(HostArray::scalar));
+    assert_eq!(found[0].to_f64(), [48.0]);
 }

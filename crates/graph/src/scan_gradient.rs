@@ -19,8 +19,9 @@ use std::ops::Range;
 
 use shardwright_hlo::{Instruction, Op, Region, Role, UnitId, ValueId};
 
+use crate::counted::Iteration;
 use crate::gradient::Reverse;
-use crate::scan::{Iteration, Scan};
+use crate::scan::Scan;
 use crate::{Graph, GraphError};
 
 type Result<T> = std::result::Result<T, GraphError>;
@@ -265,6 +266,98 @@ impl Graph {
         match self.parameter(x) {
             Some(parameter) => self.op(Op::Boundary(Role::RowGradient { parameter }), &[gradient]),
             None => Ok(gradient),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use shardwright_hlo::{ArgumentKind, Comparison, Module, SliceBounds, Unary, verify};
+    use shardwright_tensor::{DType, TensorType};
+
+    use super::*;
+    use crate::Recompute;
+
+    fn f32(dims: &[usize]) -> TensorType {
+        TensorType::new(DType::F32, dims).unwrap()
+    }
+
+    /// Three layers `x ← x + tanh(mask(x · scale) wᵀ)` in a loop. The rows `[6, 4]` of `w` are stored with two more
+    /// features, as if that were a shard.
+    fn layers(recompute: Recompute) -> Module {
+        let g = Graph::new("layers");
+        let x = g.argument("x", f32(&[2, 4]), ArgumentKind::Batch);
+        let w = g.argument("w", f32(&[3, 4, 6]), ArgumentKind::Parameter);
+        let scale = g.argument("scale", f32(&[4]), ArgumentKind::Parameter);
+        let layer = |_, carry: &[ValueId], rows: &[ValueId]| {
+            let whole = SliceBounds { starts: vec![0, 0], limits: vec![4, 4], strides: vec![1, 1] };
+            g.stored_as(rows[0], vec![Op::Slice(whole)]);
+            let body = || {
+                let scaled = g.mul(carry[0], g.broadcast_in_dim(g.weight(scale)?, &[2, 4], &[1])?)?;
+                let [row, column] = [g.iota(DType::S32, &[2, 4], 0)?, g.iota(DType::S32, &[2, 4], 1)?];
+                let mask = g.compare(Comparison::GreaterEqual, row, column)?;
+                let masked = g.select(mask, scaled, g.full_like(scaled, 0.0)?)?;
+                let y = g.dot(masked, g.weight(rows[0])?, &[], &[(1, 1)])?;
+                g.activation(g.add(carry[0], g.unary(Unary::Tanh, y)?)?)
+            };
+            Ok((vec![g.unit("layer", "Layer", body)?], vec![]))
+        };
+        let y = g.scan(3, &[x], &[w], layer).unwrap().0[0];
+        let loss = g.sum(y, &[0, 1]).unwrap();
+        for (index, gradient) in
+            g.gradients(loss, &[w, scale], &|_| recompute).unwrap().into_iter().enumerate()
+        {
+            g.output(format!("d{index}"), gradient);
+        }
+        verify(g.finish()).unwrap().into_inner()
+    }
+
+    /// Checks the states of the two loops: first what they take, then what they stack.
+    #[track_caller]
+    fn check_states(recompute: Recompute, expect: Expect) {
+        let module = layers(recompute);
+        let loops = module.instructions.iter().filter(|i| i.op == Op::While);
+        let state = |i: &Instruction| {
+            let types = i.results.iter().map(|&v| module.ty(v).to_string());
+            types.collect::<Vec<_>>().join(" ")
+        };
+        expect.assert_eq(&loops.map(state).collect::<Vec<_>>().join("\n"));
+    }
+
+    #[test]
+    fn the_carry_is_stacked_and_what_the_reverse_pass_uses_but_no_weight_and_no_mask() {
+        // Of the layer: x, the masked product, and tanh.
+        check_states(Recompute::Nothing, expect![[r#"
+            s32[] f32[2,4] f32[3,2,4] f32[3,2,4] f32[3,2,4]
+            s32[] f32[2,4] f32[4] f32[3,4,6]"#]]);
+        check_states(Recompute::Weights, expect![[r#"
+            s32[] f32[2,4] f32[3,2,4] f32[3,2,4] f32[3,2,4]
+            s32[] f32[2,4] f32[4] f32[3,4,6]"#]]);
+        check_states(Recompute::Activations, expect![[r#"
+            s32[] f32[2,4] f32[3,2,4]
+            s32[] f32[2,4] f32[4] f32[3,4,6]"#]]);
+        check_states(Recompute::All, expect![[r#"
+            s32[] f32[2,4] f32[3,2,4]
+            s32[] f32[2,4] f32[4] f32[3,4,6]"#]]);
+    }
+
+    #[test]
+    fn a_unit_of_the_body_is_computed_again_behind_a_barrier() {
+        let count = |recompute, name: &str| {
+            let module = layers(recompute);
+            let backward = module.instructions.iter().rfind(|i| i.op == Op::While).unwrap();
+            let body = &backward.regions[1].instructions;
+            body.iter().filter(|i| i.op.name() == name).count()
+        };
+        assert_eq!(count(Recompute::All, "tanh"), 1);
+        assert_eq!(count(Recompute::Nothing, "tanh"), 0);
+        // One for the unit, and one that ties the parameter from around the loop to the iteration.
+        assert_eq!(count(Recompute::All, "optimization_barrier"), 2);
+        assert_eq!(count(Recompute::Weights, "optimization_barrier"), 2);
+        // What is gathered is gathered again, whatever is kept.
+        for recompute in [Recompute::Nothing, Recompute::Weights, Recompute::Activations, Recompute::All] {
+            assert_eq!(count(recompute, "slice"), 1, "{recompute:?}");
         }
     }
 }

@@ -100,19 +100,42 @@ impl<'p> Shards<'p> {
     /// # Panics
     /// If there is no such argument.
     pub fn gathers(&self, parameter: usize) -> Vec<Op> {
+        self.gathers_from(parameter, 0)
+    }
+
+    /// The same for what a device's shard has at one index of the parameter's dim 0, without that dim: one layer of
+    /// stacked layers, in a loop over them.
+    ///
+    /// # Errors
+    /// When dim 0 is split.
+    ///
+    /// # Panics
+    /// If there is no such argument.
+    pub fn row_gathers(&self, parameter: usize) -> Result<Vec<Op>, PlanError> {
+        let planned = &self.plan.arguments()[parameter];
+        let rows = planned.sharding.spec().dims().first();
+        let mut split = rows.into_iter().flat_map(|dim| &dim.axes);
+        if let Some(axis) = split.find(|axis| self.mesh().axis_size(axis) > Some(1)) {
+            return Err(PlanError::SplitRows { argument: planned.name.clone(), axis: axis.clone() });
+        }
+        Ok(self.gathers_from(parameter, 1))
+    }
+
+    /// What gathers an array of the parameter's dims from `first` on.
+    fn gathers_from(&self, parameter: usize, first: usize) -> Vec<Op> {
         let parameter = &self.plan.arguments()[parameter];
         let split: Vec<AxisName> = wide_axes(&parameter.sharding).collect();
         let mut ops = Vec::new();
         let replicas = self.data.iter().filter(|axis| !split.contains(axis)).cloned();
         ops.extend(self.group(replicas).map(Op::Vary));
-        for (dim, entry) in parameter.sharding.spec().dims().iter().enumerate() {
+        for (dim, entry) in parameter.sharding.spec().dims().iter().skip(first).enumerate() {
             for axis in entry.axes.iter().rev() {
                 let group = self.group(split.iter().filter(|split| *split == axis).cloned());
                 ops.extend(group.map(|axes| Op::AllGather { dim, axes }));
             }
         }
         let padded = self.plan.mesh().size() > 1 && parameter.padding_bytes > 0;
-        ops.extend(padded.then(|| Op::Slice(whole(&parameter.ty))));
+        ops.extend(padded.then(|| Op::Slice(whole(parameter.ty.dims().get(first..).unwrap_or_default()))));
         ops
     }
 
@@ -210,8 +233,8 @@ fn wide_axes(sharding: &NamedSharding) -> impl Iterator<Item = AxisName> {
 }
 
 /// The bounds of an array that lies, padded, at the beginning of each dim.
-fn whole(ty: &TensorType) -> SliceBounds {
-    SliceBounds { starts: vec![0; ty.rank()], limits: ty.dims().to_vec(), strides: vec![1; ty.rank()] }
+fn whole(dims: &[usize]) -> SliceBounds {
+    SliceBounds { starts: vec![0; dims.len()], limits: dims.to_vec(), strides: vec![1; dims.len()] }
 }
 
 #[cfg(test)]
