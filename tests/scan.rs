@@ -377,12 +377,12 @@ fn each_micro_batch_gathers_parameters_and_scatters_gradients() {
 const DEPTH: usize = 4;
 
 /// Gradients of stacked layers, in a loop or one after the other.
-fn stacked(w: &Writer<'_>, how: Loop, recompute: Recompute) -> Result<()> {
+fn stacked(w: &Writer<'_>, features: usize, how: Loop, recompute: Recompute) -> Result<()> {
     let g = w.g;
     let shapes: [(&str, &[usize]); 3] =
-        [("norm", &[DEPTH, 16]), ("up", &[DEPTH, 64, 16]), ("down", &[DEPTH, 16, 64])];
+        [("norm", &[DEPTH, features]), ("up", &[DEPTH, 64, features]), ("down", &[DEPTH, features, 64])];
     let weights = shapes.map(|(name, dims)| w.argument(name, dims, ArgumentKind::Parameter));
-    let x = w.argument("x", &[16, 16], ArgumentKind::Batch);
+    let x = w.argument("x", &[16, features], ArgumentKind::Batch);
     let layer = |_, carry: &[Value], rows: &[Value]| {
         let body = || {
             let norm = g.broadcast_in_dim(w.row(0, rows[0])?, &g.dims(carry[0]), &[1])?;
@@ -399,18 +399,35 @@ fn stacked(w: &Writer<'_>, how: Loop, recompute: Recompute) -> Result<()> {
     Ok(())
 }
 
+/// Arguments for that, and what it gives of them on one device, written out.
+fn stacked_example(features: usize) -> (Vec<HostArray>, Vec<HostArray>) {
+    let inputs =
+        inputs(&[&[DEPTH, features], &[DEPTH, 64, features], &[DEPTH, features, 64], &[16, features]]);
+    let write = |w: &Writer<'_>| stacked(w, features, Loop::WrittenOut, Recompute::Nothing);
+    let expected = call(&compile_planned(Lowering::Annotate, "fsdp=1", &write), &inputs);
+    (inputs, expected)
+}
+
+#[test]
+fn rows_of_uneven_layers_are_padded() {
+    // Eight devices do not divide the norm.
+    let (inputs, expected) = stacked_example(12);
+    for lowering in [Lowering::Annotate, Lowering::Explicit] {
+        let write = |w: &Writer<'_>| stacked(w, 12, Loop::Scan, Recompute::All);
+        let program = compile_planned(lowering, "fsdp=8", &write);
+        check_close(&format!("{lowering:?}"), &call(&program, &inputs), &expected);
+    }
+}
+
 #[test]
 fn stacked_layers_are_gathered_one_at_a_time() {
-    let inputs = inputs(&[&[DEPTH, 16], &[DEPTH, 64, 16], &[DEPTH, 16, 64], &[16, 16]]);
-    let whole =
-        compile_planned(Lowering::Annotate, "fsdp=1", &|w| stacked(w, Loop::WrittenOut, Recompute::Nothing));
-    let expected = call(&whole, &inputs);
+    let (inputs, expected) = stacked_example(16);
     let [norm, matrix] = [16 * 4, 64 * 16 * 4];
     let runs = DEPTH as u64;
     for recompute in [Recompute::Nothing, Recompute::Weights, Recompute::All] {
         for lowering in [Lowering::Annotate, Lowering::Explicit] {
             for mesh in ["fsdp=1", "fsdp=8", "data=2,fsdp=4"] {
-                let program = compile_planned(lowering, mesh, &|w| stacked(w, Loop::Scan, recompute));
+                let program = compile_planned(lowering, mesh, &|w| stacked(w, 16, Loop::Scan, recompute));
                 let what = format!("{recompute:?}, {lowering:?} on {mesh}");
                 check_close(&what, &call(&program, &inputs), &expected);
                 if mesh == "fsdp=1" {

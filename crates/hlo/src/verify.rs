@@ -20,8 +20,8 @@ use shardwright_mesh::AxisName;
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
-use crate::collective::VaryingProblem;
 use crate::infer::{List, infer_instruction};
+use crate::varying::VaryingProblem;
 use crate::{
     Argument, ArgumentKind, AxisGroup, Function, InferError, Instruction, ManualComputation, Module, Op,
     Output, Region, Role, Unit, ValueId, ValueType,
@@ -156,6 +156,18 @@ pub enum Problem {
         name: String,
         /// The type of the parameter.
         expected: TensorType,
+    },
+    /// A gradient of one row of a parameter that is not shaped as one.
+    #[error("{user} has shape {found}, and is no row of its parameter {name}, which is {parameter}")]
+    RowShape {
+        /// Which gradient.
+        user: String,
+        /// The type it has.
+        found: TensorType,
+        /// Name of the parameter.
+        name: String,
+        /// The type of the parameter.
+        parameter: TensorType,
     },
     /// An output that cannot take over its donor's memory.
     #[error("output {output} cannot take over the memory of argument {donor}: {reason}")]
@@ -477,21 +489,33 @@ impl<'m> Verifier<'m> {
     }
 
     fn shaped_as_parameter(&mut self, value: ValueId, index: usize, user: impl FnOnce(&Self) -> String) {
-        self.shaped_as(value, index, |parameter| Some(parameter.clone()), user);
+        self.check_shape(
+            value,
+            index,
+            user,
+            |found, parameter| found == parameter,
+            |user, found, name, ty| Problem::ParameterShape { user, found, name, expected: ty },
+        );
     }
 
     fn shaped_as_row(&mut self, value: ValueId, index: usize, user: impl FnOnce(&Self) -> String) {
-        let row = |parameter: &TensorType| TensorType::new(parameter.dtype, parameter.dims().get(1..)?).ok();
-        self.shaped_as(value, index, row, user);
+        let is_row = |found: &[usize], parameter: &[usize]| parameter.get(1..) == Some(found);
+        self.check_shape(value, index, user, is_row, |user, found, name, parameter| Problem::RowShape {
+            user,
+            found,
+            name,
+            parameter,
+        });
     }
 
-    /// Checks a value against what `expected` makes of the type of a parameter.
-    fn shaped_as(
+    /// Checks the dims of a value against those of a parameter.
+    fn check_shape(
         &mut self,
         value: ValueId,
         index: usize,
-        expected: impl FnOnce(&TensorType) -> Option<TensorType>,
         user: impl FnOnce(&Self) -> String,
+        fits: impl FnOnce(&[usize], &[usize]) -> bool,
+        problem: impl FnOnce(String, TensorType, String, TensorType) -> Problem,
     ) {
         let parameter = self.module.arguments.get(index).filter(|a| a.kind == ArgumentKind::Parameter);
         let Some(parameter) = parameter else {
@@ -502,12 +526,9 @@ impl<'m> Verifier<'m> {
         let (Some(found), Some(ty)) = (self.type_of(value), self.type_of(parameter.value)) else {
             return; // Reported where the value is defined.
         };
-        let expected = expected(ty);
-        if expected.as_ref().is_none_or(|expected| expected.shape != found.shape) {
-            let (found, expected) = (found.clone(), expected.unwrap_or_else(|| ty.clone()));
-            let name = parameter.name.clone();
-            let user = user(self);
-            self.problems.push(Problem::ParameterShape { user, found, name, expected });
+        if !fits(found.dims(), ty.dims()) {
+            let problem = problem(user(self), found.clone(), parameter.name.clone(), ty.clone());
+            self.problems.push(problem);
         }
     }
 
