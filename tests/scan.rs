@@ -10,8 +10,9 @@ use differences::{Build, Case, Result, SPLITS, WHOLE, call, compile, random};
 use shardwright_graph::random::normal;
 use shardwright_graph::{Graph, GraphError, Recompute, Value};
 use shardwright_hlo::compiled::CollectiveKind;
-use shardwright_hlo::{ArgumentKind, Binary, Comparison, Unary, print, verify};
+use shardwright_hlo::{ArgumentKind, Binary, Comparison, Module, Unary, print, verify};
 use shardwright_mesh::{AbstractMesh, Mesh};
+use shardwright_partition::explain::{Explanation, Grade, Purpose, Subject};
 use shardwright_partition::{Lowering, PlanOptions, ShardedModule, ShardingPlan, Shards, WrapPolicy};
 use shardwright_runtime::Executable;
 use shardwright_tensor::{DType, HostArray, TensorType};
@@ -265,21 +266,34 @@ impl Writer<'_> {
     }
 }
 
+type Write<'a> = &'a dyn Fn(&Writer<'_>) -> Result<()>;
+
+fn trace(write: Write<'_>, shards: Option<&Shards<'_>>) -> Module {
+    let g = Graph::new("program");
+    write(&Writer { g: &g, shards, arguments: Cell::new(0) }).unwrap();
+    g.finish()
+}
+
 /// Writes a program, plans it over a mesh of devices, and compiles it.
-fn compile_planned(lowering: Lowering, mesh: &str, write: &dyn Fn(&Writer<'_>) -> Result<()>) -> Executable {
-    let trace = |shards: Option<&Shards<'_>>| {
-        let g = Graph::new("program");
-        write(&Writer { g: &g, shards, arguments: Cell::new(0) }).unwrap();
-        g.finish()
-    };
+fn compile_planned(lowering: Lowering, mesh: &str, write: Write<'_>) -> Executable {
     let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
-    let module = verify(trace(None)).unwrap();
+    let module = verify(trace(write, None)).unwrap();
     let plan = ShardingPlan::new(&module, mesh.shape(), &PlanOptions::default()).unwrap();
     let sharded = match lowering.shards(&plan).unwrap() {
         None => ShardedModule::from_plan(module, &plan, &WrapPolicy::default()).unwrap(),
-        Some(shards) => ShardedModule::explicit(&module, &plan, trace(Some(&shards))).unwrap(),
+        Some(shards) => ShardedModule::explicit(&module, &plan, trace(write, Some(&shards))).unwrap(),
     };
     runtime(8).compile(&sharded, &mesh).unwrap()
+}
+
+/// What is said of the explicit program of such a step on eight devices.
+fn explain(write: Write<'_>) -> Explanation {
+    let module = verify(trace(write, None)).unwrap();
+    let mesh = AbstractMesh::parse("fsdp=8").unwrap();
+    let plan = ShardingPlan::new(&module, &mesh, &PlanOptions::default()).unwrap();
+    let subject = Subject::of_module(&module, &plan, &WrapPolicy::default());
+    let program = compile_planned(Lowering::Explicit, "fsdp=8", write);
+    Explanation::new(&program.compiled().unwrap().unwrap(), &subject, None)
 }
 
 /// Arrays of these shapes with numbers that look random.
@@ -370,6 +384,21 @@ fn each_micro_batch_gathers_parameters_and_scatters_gradients() {
         if lowering == Lowering::Explicit {
             let scatters = collectives(&program, CollectiveKind::ReduceScatter);
             assert_eq!(scatters, bytes.map(|bytes| (bytes / 8, runs)));
+        }
+    }
+}
+
+#[test]
+fn what_loops_exchange_is_as_planned() {
+    let layers: Write<'_> = &|w| stacked(w, 16, Loop::Scan, Recompute::All);
+    let micro_batches: Write<'_> = &|w| accumulated(w, Some(Loop::Scan));
+    for write in [layers, micro_batches] {
+        let explanation = explain(write);
+        assert_eq!(explanation.verdict.grade, Grade::AsPlanned, "{explanation}");
+        for purpose in [Purpose::Weight, Purpose::Gradient] {
+            let row = explanation.traffic.iter().find(|row| row.purpose == purpose).unwrap();
+            let predicted = row.predicted.unwrap();
+            assert_eq!(predicted.array_bytes, row.actual.array_bytes, "{explanation}");
         }
     }
 }
