@@ -245,12 +245,14 @@ impl Writer<'_> {
         value
     }
 
-    /// A row of a parameter where it is used.
-    fn row(&self, parameter: usize, row: Value) -> Result<Value> {
+    /// A parameter of which a loop takes one row at a time.
+    fn stacked(&self, name: &str, dims: &[usize]) -> Value {
+        let index = self.arguments.get();
+        let value = self.argument(name, dims, ArgumentKind::Parameter);
         if let Some(shards) = self.shards {
-            self.g.stored_as(row, shards.row_gathers(parameter).unwrap());
+            self.g.stored_rows_as(value, shards.row_gathers(index).unwrap());
         }
-        self.g.weight(row)
+        value
     }
 
     fn over_batch(&self, x: Value) -> Result<Value> {
@@ -410,13 +412,13 @@ fn stacked(w: &Writer<'_>, features: usize, how: Loop, recompute: Recompute) -> 
     let g = w.g;
     let shapes: [(&str, &[usize]); 3] =
         [("norm", &[DEPTH, features]), ("up", &[DEPTH, 64, features]), ("down", &[DEPTH, features, 64])];
-    let weights = shapes.map(|(name, dims)| w.argument(name, dims, ArgumentKind::Parameter));
+    let weights = shapes.map(|(name, dims)| w.stacked(name, dims));
     let x = w.argument("x", &[16, features], ArgumentKind::Batch);
     let layer = |_, carry: &[Value], rows: &[Value]| {
         let body = || {
-            let norm = g.broadcast_in_dim(w.row(0, rows[0])?, &g.dims(carry[0]), &[1])?;
-            let inner = g.dot(g.mul(carry[0], norm)?, w.row(1, rows[1])?, &[], &[(1, 1)])?;
-            let added = g.dot(g.unary(Unary::Tanh, inner)?, w.row(2, rows[2])?, &[], &[(1, 1)])?;
+            let norm = g.broadcast_in_dim(g.weight(rows[0])?, &g.dims(carry[0]), &[1])?;
+            let inner = g.dot(g.mul(carry[0], norm)?, g.weight(rows[1])?, &[], &[(1, 1)])?;
+            let added = g.dot(g.unary(Unary::Tanh, inner)?, g.weight(rows[2])?, &[], &[(1, 1)])?;
             g.activation(g.add(carry[0], added)?)
         };
         Ok((vec![g.unit("layer", "Layer", body)?], vec![]))

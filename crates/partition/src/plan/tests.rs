@@ -180,8 +180,8 @@ fn what_a_loop_takes_row_by_row_is_split_on_another_dim() {
     let shapes: [(&str, &[usize]); 4] =
         [("w", &[16, 4, 8]), ("norm", &[16, 4]), ("scale", &[16]), ("x", &[16, 8])];
     let mut m = module(&shapes, 8);
-    for parameter in 0..3 {
-        let (value, dims) = (m.arguments[parameter].value, shapes[parameter].1);
+    for (parameter, (_, dims)) in shapes.iter().enumerate().take(3) {
+        let value = m.arguments[parameter].value;
         let zero = m.push(Op::Constant(HostArray::scalar(0i32)), &[]).unwrap()[0];
         let starts = std::iter::repeat_n(zero, dims.len());
         let operands: Vec<ValueId> = std::iter::once(value).chain(starts).collect();
