@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use differences::{Build, Case, Result, SPLITS, WHOLE, call, compile, random};
 use shardwright_graph::random::normal;
-use shardwright_graph::{Graph, GraphError, Recompute, Value};
+use shardwright_graph::{Graph, Recompute, Value};
 use shardwright_hlo::compiled::CollectiveKind;
 use shardwright_hlo::{ArgumentKind, Binary, Comparison, Module, Unary, print, verify};
 use shardwright_mesh::{AbstractMesh, Mesh};
@@ -326,50 +326,78 @@ fn collectives(program: &Executable, kind: CollectiveKind) -> Vec<(u64, u64)> {
 
 const MICRO_BATCHES: usize = 4;
 
-/// Loss and gradients of two layers: over micro-batches one after the other, or all at once.
-fn accumulated(w: &Writer<'_>, how: Option<Loop>) -> Result<()> {
-    let g = w.g;
-    let weights = [("w0", [32, 16]), ("w1", [8, 32])]
-        .map(|(name, dims)| w.argument(name, &dims, ArgumentKind::Parameter));
-    let x = w.argument("x", &[32, 16], ArgumentKind::Batch);
-    let step = |x: Value| {
-        let hidden = g.unary(Unary::Tanh, g.dot(x, g.weight(weights[0])?, &[], &[(1, 1)])?)?;
-        let y = g.dot(hidden, g.weight(weights[1])?, &[], &[(1, 1)])?;
-        let loss = w.over_batch(g.sum(g.mul(y, y)?, &[0, 1])?)?;
-        let gradients = g.gradients(loss, &weights, &|_| Recompute::Nothing)?;
-        Ok::<_, GraphError>([vec![loss], gradients].concat())
-    };
-    let results = match how {
-        None => step(x)?,
-        Some(how) => {
-            // Each device has some examples of each micro-batch.
-            let examples = g.dims(x)[0] / MICRO_BATCHES;
-            let x = g.transpose(g.reshape(x, &[examples, MICRO_BATCHES, 16])?, &[1, 0, 2])?;
-            let mut zeros = vec![g.full(DType::F32, &[], 0.0)?];
-            for weight in weights {
-                zeros.push(g.full_like(weight, 0.0)?);
-            }
-            let add = |_, sums: &[Value], rows: &[Value]| {
-                let added = sums.iter().zip(step(rows[0])?).map(|(&sum, part)| g.add(sum, part));
-                Ok((added.collect::<Result<_>>()?, vec![]))
-            };
-            repeat(g, how, MICRO_BATCHES, &zeros, &[x], &add)?.0
+/// Loss and gradients of two layers over micro-batches, `how`, or over all at once.
+struct Accumulated {
+    how: Option<Loop>,
+    /// Whether parameters are gathered before the loop, and kept.
+    gathered_once: bool,
+    recompute: Recompute,
+}
+
+impl Accumulated {
+    fn new(how: Option<Loop>) -> Accumulated {
+        Accumulated { how, gathered_once: false, recompute: Recompute::Nothing }
+    }
+
+    fn write(&self, w: &Writer<'_>) -> Result<()> {
+        let g = w.g;
+        let weights = [("w0", [32, 16]), ("w1", [8, 32])]
+            .map(|(name, dims)| w.argument(name, &dims, ArgumentKind::Parameter));
+        let x = w.argument("x", &[32, 16], ArgumentKind::Batch);
+        let mut used = weights.to_vec();
+        if self.gathered_once {
+            used = used.into_iter().map(|weight| g.weight(weight)).collect::<Result<_>>()?;
         }
-    };
-    w.outputs(results[0], &results[1..]);
-    Ok(())
+        let step = |x: Value| self.step(w, &weights, &used, x);
+        let results = match self.how {
+            None => step(x)?,
+            Some(how) => {
+                // Each device has some examples of each micro-batch.
+                let examples = g.dims(x)[0] / MICRO_BATCHES;
+                let x = g.transpose(g.reshape(x, &[examples, MICRO_BATCHES, 16])?, &[1, 0, 2])?;
+                let mut zeros = vec![g.full(DType::F32, &[], 0.0)?];
+                for weight in weights {
+                    zeros.push(g.full_like(weight, 0.0)?);
+                }
+                let add = |_, sums: &[Value], rows: &[Value]| {
+                    let added = sums.iter().zip(step(rows[0])?).map(|(&sum, part)| g.add(sum, part));
+                    Ok((added.collect::<Result<_>>()?, vec![]))
+                };
+                repeat(g, how, MICRO_BATCHES, &zeros, &[x], &add)?.0
+            }
+        };
+        w.outputs(results[0], &results[1..]);
+        Ok(())
+    }
+
+    /// The loss of some examples, and the gradients of the parameters.
+    fn step(&self, w: &Writer<'_>, weights: &[Value], used: &[Value], x: Value) -> Result<Vec<Value>> {
+        let g = w.g;
+        let hidden = g.unit("layer", "Layer", || {
+            g.activation(g.unary(Unary::Tanh, g.dot(x, g.weight(used[0])?, &[], &[(1, 1)])?)?)
+        })?;
+        let y = g.dot(hidden, g.weight(used[1])?, &[], &[(1, 1)])?;
+        let loss = w.over_batch(g.sum(g.mul(y, y)?, &[0, 1])?)?;
+        let gradients = g.gradients(loss, weights, &|_| self.recompute)?;
+        Ok([vec![loss], gradients].concat())
+    }
 }
 
 #[test]
 fn micro_batches_add_up_to_their_batch() {
     let inputs = inputs(&[&[32, 16], &[8, 32], &[32, 16]]);
-    let whole = compile_planned(Lowering::Annotate, "fsdp=1", &|w| accumulated(w, None));
-    let expected = call(&whole, &inputs);
+    let compile = |lowering, mesh, step: &Accumulated| compile_planned(lowering, mesh, &|w| step.write(w));
+    let expected = call(&compile(Lowering::Annotate, "fsdp=1", &Accumulated::new(None)), &inputs);
+    let again = Accumulated { recompute: Recompute::All, ..Accumulated::new(Some(Loop::Scan)) };
+    let once = Accumulated { gathered_once: true, ..Accumulated::new(Some(Loop::Scan)) };
+    let [scan, written_out] = [Loop::Scan, Loop::WrittenOut].map(|how| Accumulated::new(Some(how)));
     for lowering in [Lowering::Annotate, Lowering::Explicit] {
         for mesh in ["fsdp=1", "fsdp=8", "data=2,fsdp=4"] {
-            for how in [Loop::Scan, Loop::WrittenOut] {
-                let program = compile_planned(lowering, mesh, &|w| accumulated(w, Some(how)));
-                check_close(&format!("{lowering:?}, {how:?} on {mesh}"), &call(&program, &inputs), &expected);
+            for (name, step) in
+                [("a scan", &scan), ("again", &again), ("once", &once), ("written out", &written_out)]
+            {
+                let found = call(&compile(lowering, mesh, step), &inputs);
+                check_close(&format!("{name}, {lowering:?} on {mesh}"), &found, &expected);
             }
         }
     }
@@ -377,23 +405,29 @@ fn micro_batches_add_up_to_their_batch() {
 
 #[test]
 fn each_micro_batch_gathers_parameters_and_scatters_gradients() {
-    let bytes = [8 * 32 * 4, 32 * 16 * 4];
+    let [w1, w0] = [8 * 32 * 4, 32 * 16 * 4];
     let runs = MICRO_BATCHES as u64;
+    let scan = || Accumulated::new(Some(Loop::Scan));
     for lowering in [Lowering::Annotate, Lowering::Explicit] {
-        let program = compile_planned(lowering, "fsdp=8", &|w| accumulated(w, Some(Loop::Scan)));
-        let gathers = collectives(&program, CollectiveKind::AllGather);
-        assert_eq!(gathers, bytes.map(|bytes| (bytes, runs)), "{lowering:?}");
-        if lowering == Lowering::Explicit {
-            let scatters = collectives(&program, CollectiveKind::ReduceScatter);
-            assert_eq!(scatters, bytes.map(|bytes| (bytes / 8, runs)));
-        }
+        let check = |step: Accumulated, gathers: &[(u64, u64)]| {
+            let program = compile_planned(lowering, "fsdp=8", &|w| step.write(w));
+            assert_eq!(collectives(&program, CollectiveKind::AllGather), gathers, "{lowering:?}");
+            if lowering == Lowering::Explicit {
+                let scatters = collectives(&program, CollectiveKind::ReduceScatter);
+                assert_eq!(scatters, [(w1 / 8, runs), (w0 / 8, runs)]);
+            }
+        };
+        check(scan(), &[(w1, runs), (w0, runs)]);
+        check(Accumulated { gathered_once: true, ..scan() }, &[(w1, 1), (w0, 1)]);
+        // The first parameter is used in a unit, and the unit is computed again.
+        check(Accumulated { recompute: Recompute::All, ..scan() }, &[(w1, runs), (w0, runs), (w0, runs)]);
     }
 }
 
 #[test]
 fn what_loops_exchange_is_as_planned() {
     let layers: Write<'_> = &|w| stacked(w, 16, Loop::Scan, Recompute::All);
-    let micro_batches: Write<'_> = &|w| accumulated(w, Some(Loop::Scan));
+    let micro_batches: Write<'_> = &|w| Accumulated::new(Some(Loop::Scan)).write(w);
     for write in [layers, micro_batches] {
         let explanation = explain(write);
         assert_eq!(explanation.verdict.grade, Grade::AsPlanned, "{explanation}");

@@ -185,7 +185,7 @@ impl<'m> Varying<'m, '_> {
 mod tests {
     use expect_test::{Expect, expect};
     use shardwright_mesh::AbstractMesh;
-    use shardwright_tensor::{DType, TensorType};
+    use shardwright_tensor::{DType, HostArray, Shape, TensorType};
 
     use super::*;
     use crate::{Binary, Comparison, Location, Module, Reduction, verify};
@@ -221,7 +221,7 @@ mod tests {
             |m: &mut Module| init.iter().map(|_| m.new_value(scalar().into())).collect::<Vec<_>>();
         let taken = arguments(m);
         let condition = region(m, taken, |m, values| {
-            let limit = one(m, Op::Constant(shardwright_tensor::HostArray::scalar(9f32)), &[]);
+            let limit = one(m, Op::Constant(HostArray::scalar(9f32)), &[]);
             vec![one(m, Op::Compare(Comparison::Less), &[values[0], limit])]
         });
         let taken = arguments(m);
@@ -243,7 +243,7 @@ mod tests {
         let split = m.add_argument("split", TensorType::new(DType::F32, [2]).unwrap());
         let inner = [scalar(), TensorType::new(DType::F32, [1]).unwrap()].map(|ty| m.new_value(ty.into()));
         let region = region(&mut m, inner.to_vec(), |m, values| {
-            let shape = shardwright_tensor::Shape::new([0usize; 0]).unwrap();
+            let shape = Shape::new([0usize; 0]).unwrap();
             let differs = one(m, Op::Reshape(shape), &[values[1]]);
             vec![write(m, [values[0], differs])]
         });
@@ -294,8 +294,8 @@ mod tests {
         check(
             |m, [same, differs]| {
                 repeat(m, &[same; 40], |m, v| {
-                    let first = one(m, SUM, &[v[0], differs]);
-                    [&[first], &v[..39]].concat()
+                    let first = one(m, SUM, &[v[1], differs]);
+                    [&[v[0], first], &v[1..39]].concat()
                 })[39]
             },
             expect![[r#"
