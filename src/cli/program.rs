@@ -248,8 +248,11 @@ fn unnamed_mesh(signature: &Signature) -> Option<AbstractMesh> {
     let arguments = signature.arguments.iter().map(|argument| &argument.stated);
     let stated = arguments.chain(signature.outputs.iter().map(|output| &output.stated)).flatten();
     let devices = stated.filter_map(|stated| match stated {
-        StatedSharding::Hlo(HloSharding::Tiled(tiles)) => Some(tiles.devices().len()),
-        _ => None,
+        StatedSharding::Hlo(sharding) => match &**sharding {
+            HloSharding::Tiled(tiles) => Some(tiles.devices().len()),
+            _ => None,
+        },
+        StatedSharding::Sdy { .. } => None,
     });
     AbstractMesh::new([(DEVICE_AXIS, devices.max()?)]).ok()
 }

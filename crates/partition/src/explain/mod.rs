@@ -115,7 +115,7 @@ fn explain(
 }
 
 /// A text of a length that can be shown.
-fn clip(text: &str) -> String {
+pub(crate) fn clip(text: &str) -> String {
     const LONGEST: usize = 120;
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),

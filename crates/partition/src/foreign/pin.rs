@@ -184,7 +184,7 @@ fn keep_stated(
             StatedSharding::Sdy { .. } => {
                 kept.values.insert(value, stated);
             }
-            StatedSharding::Hlo(HloSharding::Unknown) => {}
+            StatedSharding::Hlo(sharding) if *sharding == HloSharding::Unknown => {}
             StatedSharding::Hlo(sharding) => {
                 let named = sharding.to_named(mesh, rank);
                 let named = named.map_err(|e| unusable(sharding.to_string(), e.to_string()))?;

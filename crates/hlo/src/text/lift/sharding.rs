@@ -35,7 +35,7 @@ impl Lifter<'_> {
         }
         let Some(entry) = find(attributes, HLO) else { return Ok(None) };
         let wrong = || self.attribute_error(entry.at, HLO, Some(&entry.value), "a sharding in HLO's text");
-        hlo(&entry.value).map(|sharding| Some(StatedSharding::Hlo(sharding))).ok_or_else(wrong)
+        hlo(&entry.value).map(|sharding| Some(StatedSharding::Hlo(sharding.into()))).ok_or_else(wrong)
     }
 
     /// Enters where the results of an operation lie.
