@@ -107,12 +107,10 @@ impl<'p> Shards<'p> {
         ops.extend(self.group(replicas).map(Op::Vary));
         for (dim, entry) in parameter.sharding.spec().dims().iter().enumerate() {
             for axis in entry.axes.iter().rev() {
-                let group = self.group(split.iter().filter(|split| *split == axis).cloned());
-                ops.extend(group.map(|axes| Op::AllGather { dim, axes }));
+                ops.extend(self.group([axis.clone()]).map(|axes| Op::AllGather { dim, axes }));
             }
         }
-        let padded = self.plan.mesh().size() > 1 && parameter.padding_bytes > 0;
-        ops.extend(padded.then(|| Op::Slice(whole(&parameter.ty))));
+        ops.extend((parameter.padding_bytes > 0).then(|| Op::Slice(whole(&parameter.ty))));
         ops
     }
 
@@ -208,7 +206,7 @@ fn wide_axes(sharding: &NamedSharding) -> impl Iterator<Item = AxisName> {
 }
 
 /// The bounds of an array that lies, padded, at the beginning of each dim.
-fn whole(ty: &TensorType) -> SliceBounds {
+pub(crate) fn whole(ty: &TensorType) -> SliceBounds {
     SliceBounds { starts: vec![0; ty.rank()], limits: ty.dims().to_vec(), strides: vec![1; ty.rank()] }
 }
 
