@@ -35,7 +35,7 @@ fn check_none(step: &CompiledStep, kinds: &[CollectiveKind]) {
 fn summed_over(step: &CompiledStep, axis: &str) -> usize {
     let along = |axes: &String| axes.split('+').any(|a| a == axis);
     let sums = step.of_kind(AllReduce).into_iter().filter(|(_, axes)| along(axes));
-    sums.map(|(c, _)| usize::try_from(c.bytes).unwrap()).sum()
+    sums.map(|(c, _)| usize::try_from(c.bytes()).unwrap()).sum()
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn check_tensor(mesh: &str, remat: bool, strategy: Strategy) {
         let is_sum = |name: &str| name.contains(layer) && !name.contains('/');
         let sums =
             step.of_kind(AllReduce).into_iter().filter(|(c, axes)| axes == "tensor" && is_sum(&c.op_name));
-        sums.map(|(c, _)| usize::try_from(c.bytes).unwrap()).collect::<Vec<_>>()
+        sums.map(|(c, _)| usize::try_from(c.bytes()).unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(forward("self_attn.o_proj"), [activation; LAYERS]);
     assert_eq!(forward("mlp.down_proj"), [activation; LAYERS]);
@@ -144,7 +144,7 @@ fn check_tensor(mesh: &str, remat: bool, strategy: Strategy) {
     let shared = infos.iter().filter(|p| kv_is_whole && is_kv(&p.name)).map(of).sum::<usize>();
     let most = sums + shared + (2 * infos.len() + 2) * F32;
     let summed = step.of_kind(AllReduce).into_iter().filter(|(_, axes)| axes != "tensor");
-    let summed: usize = summed.map(|(c, _)| usize::try_from(c.bytes).unwrap()).sum();
+    let summed: usize = summed.map(|(c, _)| usize::try_from(c.bytes()).unwrap()).sum();
     assert!((gradients..=most).contains(&summed), "{summed} of {gradients} to {most}");
 }
 

@@ -221,7 +221,8 @@ impl Builder {
         let name = if more.is_multiple_of(2) { "mesh" } else { "other mesh" };
         let name_text = if more.is_multiple_of(2) { "mesh" } else { "\"other mesh\"" };
         let sharding = format!("<@{name_text}, [{}]>", dims.join(", ")).parse().unwrap();
-        StatedSharding::Sdy { mesh: self.stated.mesh(name).unwrap().shape().clone(), sharding }
+        let (_, mesh) = self.stated.meshes.iter().find(|(known, _)| known == name).unwrap();
+        StatedSharding::Sdy { mesh: mesh.shape().clone(), sharding }
     }
 }
 

@@ -220,7 +220,8 @@ mod tests {
             sdy.return %3 : tensor<2x2xf32>
             }) : (tensor<13x2xf32>) -> (tensor<16x2xf32>)
             return %1, %2 : tensor<13x2xf32>, tensor<16x2xf32>
-        "#]].assert_eq(&lines("arg0", "(x, -)", "(-, -)"));
+        "#]]
+        .assert_eq(&lines("arg0", "(x, -)", "(-, -)"));
         // An argument that lies elsewhere.
         expect![[r#"
             %0 = stablehlo.slice %arg0 [0:13, 0:2] : (tensor<13x8xf32>) -> tensor<13x2xf32>
@@ -255,6 +256,7 @@ mod tests {
             sdy.return %1 : tensor<2x2xf32>
             }) : (tensor<16x2xf32>) -> (tensor<16x2xf32>)
             return %arg0, %0 : tensor<16x2xf32>, tensor<16x2xf32>
-        "#]].assert_eq(&lines("arg0", "(x, -)", "(x, -)"));
+        "#]]
+        .assert_eq(&lines("arg0", "(x, -)", "(x, -)"));
     }
 }

@@ -108,7 +108,7 @@ fn explain(
         groups: collective.groups.as_ref().map(|groups| clip(&groups.to_string())),
         group_size,
         array_bytes,
-        result_bytes: collective.bytes,
+        result_bytes: collective.bytes(),
         sent_bytes: collective.kind.sent_bytes(array_bytes, group_size.unwrap_or(1)),
         pieces,
     }
