@@ -32,6 +32,8 @@ Keys of --json:
                        bytes_per_device, padding_bytes and decided_by
   outputs              a list of name, type, donor (the index of the argument whose
                        memory it takes over), spec and decided_by
+  pinned_inside        null for an HLO proto, else weights and gradients: in how many
+                       places each is pinned
   lints                a list of severity, code, name, message and advice";
 
 /// The flags of `shard`.
@@ -114,15 +116,8 @@ struct Plan<'a> {
     arguments: Vec<Argument<'a>>,
     outputs: Vec<Output<'a>>,
     /// None in an HLO proto.
-    pinned_inside: Option<Pinned>,
+    pinned_inside: Option<PinCounts>,
     lints: Vec<LintLine<'a>>,
-}
-
-/// In how many places.
-#[derive(Serialize)]
-struct Pinned {
-    weights: usize,
-    gradients: usize,
 }
 
 #[derive(Serialize)]
@@ -169,7 +164,7 @@ fn json(planned: &PlannedProgram, sharded: &ShardedProgram) -> Result<String, Fa
         axis: plan.axis().map(|axis| axis.as_str()),
         arguments: plan.arguments().iter().map(|argument| describe(plan, argument)).collect(),
         outputs: plan.outputs().iter().map(|output| describe_output(plan, output)).collect(),
-        pinned_inside: pins(sharded).map(|PinCounts { weights, gradients }| Pinned { weights, gradients }),
+        pinned_inside: pins(sharded),
         lints: planned.lints.iter().map(describe_lint).collect(),
     };
     serde_json::to_string_pretty(&described).map_err(|error| Failure::new(Cause::Run, error))

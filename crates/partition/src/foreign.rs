@@ -51,7 +51,7 @@ use self::error::nearest;
 use self::stated::Unusable;
 use crate::TensorPlan;
 use crate::plan::split_dim;
-use crate::rules::{KindWord, Placement, Says, Target, Which};
+use crate::rules::{KindWord, Pattern, Placement, Says, Target, Which};
 use crate::{
     Decision, DimRule, KindSource, Lint, LintCode, PlannedArgument, ShardRules, ShardingPlan, Strategy,
 };
@@ -227,23 +227,33 @@ impl<'a> Planner<'a> {
         Planner { signature, mesh, rules, options, axis, problems, notes: Vec::new(), uses, named }
     }
 
-    /// The last rule that matches an argument and says where it lies.
-    fn placement_of(&mut self, index: usize, kind: Option<ArgumentKind>) -> Option<(usize, &'a Placement)> {
-        let argument = &self.signature.arguments[index];
+    /// The last rule that matches something and says what is asked of it, with its number. All that match have matched.
+    fn last_rule<T>(
+        &mut self,
+        said: impl Fn(&'a Says) -> Option<T>,
+        matches: impl Fn(&Pattern) -> bool,
+    ) -> Option<(usize, T)> {
         let mut found = None;
         for (number, rule) in self.rules.rules.iter().enumerate() {
-            let Says::Lies(placement) = &rule.says else { continue };
-            let fits = rule.pattern.target == Target::Argument
-                && match (&rule.pattern.which, kind) {
-                    (Which::Kind(word), Some(kind)) => word.is(kind),
-                    _ => rule.pattern.matches(index, &argument.name, &argument.ty),
-                };
-            if fits {
+            let Some(said) = said(&rule.says) else { continue };
+            if matches(&rule.pattern) {
                 self.uses[number].has_matched = true;
-                found = Some((number, placement));
+                found = Some((number, said));
             }
         }
         found
+    }
+
+    /// The last rule that matches an argument and says where it lies.
+    fn placement_of(&mut self, index: usize, kind: Option<ArgumentKind>) -> Option<(usize, &'a Placement)> {
+        let argument = &self.signature.arguments[index];
+        self.last_rule(Says::placement, |pattern| {
+            pattern.target == Target::Argument
+                && match (&pattern.which, kind) {
+                    (Which::Kind(word), Some(kind)) => word.is(kind),
+                    _ => pattern.matches(index, &argument.name, &argument.ty),
+                }
+        })
     }
 
     /// Where each argument lies; states last, since they follow.

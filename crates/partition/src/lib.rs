@@ -35,10 +35,10 @@
 #![forbid(unsafe_code)]
 
 mod config;
-mod entries;
 pub mod explain;
 mod explicit;
 mod foreign;
+mod json;
 mod lint;
 mod pattern;
 mod plan;

@@ -52,7 +52,7 @@ impl Storage {
             }
             let (stored, cut) = (self.value(padded), self.value(ty.clone()));
             prologue.push(instruction(Op::Slice(whole(&ty)), &[stored], cut));
-            prologue.push(instruction(Op::Boundary(Role::Stored), &[cut], value));
+            prologue.push(Instruction::boundary(Role::Stored, cut, value, Location::default()));
             self.module.arguments[index].value = stored;
             self.values.insert(stored, sharding);
         }
@@ -76,7 +76,7 @@ impl Storage {
             let stored = self.value(padded);
             let constant = HostArray::zeros(TensorType::scalar(ty.dtype));
             self.module.instructions.extend([
-                instruction(Op::Boundary(Role::Stored), &[value], pinned),
+                Instruction::boundary(Role::Stored, value, pinned, Location::default()),
                 instruction(Op::Constant(constant), &[], zero),
                 instruction(pad, &[pinned, zero], stored),
             ]);
@@ -103,7 +103,7 @@ fn used_by_shard(module: &Module, shardings: &Shardings) -> HashMap<ValueId, Nam
                 }
             }
         } else {
-            uses(instruction, &mut |value| {
+            instruction.for_each_use(|value| {
                 by_shard.insert(value, None);
             });
             by_shard.extend(instruction.results.iter().map(|&result| (result, None)));
@@ -118,15 +118,6 @@ fn used_by_shard(module: &Module, shardings: &Shardings) -> HashMap<ValueId, Nam
         }
     }
     by_shard.into_iter().filter_map(|(value, sharding)| Some((value, sharding?))).collect()
-}
-
-/// Tells of each value that an instruction uses, in its own regions too.
-fn uses(instruction: &Instruction, tell: &mut dyn FnMut(ValueId)) {
-    instruction.operands.iter().for_each(|&value| tell(value));
-    for region in &instruction.regions {
-        region.results.iter().for_each(|&value| tell(value));
-        region.instructions.iter().for_each(|inner| uses(inner, tell));
-    }
 }
 
 /// The type of the array that equal shards make up, where that is not the array itself.

@@ -49,9 +49,12 @@ Keys of --json:
   collectives             in the order of the program: name, kind, runs, position, axes,
                           groups, bytes, and the pieces that it carries: type, purpose,
                           pass, cause and source
+  steps                   how many steps the program has, to which positions refer
   memory                  of one device, in bytes: compiler's figures, estimated_peak,
                           at_peak and series by class
-  notes                   what could not be found out";
+  notes                   what could not be found out
+
+With --lowering both these are annotate and explicit, one object each, beside comparison.";
 
 /// The flags of `explain`.
 #[derive(Debug, Args)]

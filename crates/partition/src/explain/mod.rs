@@ -38,8 +38,7 @@ use shardwright_hlo::compiled::{Collective, CompiledProgram};
 pub use subject::{Fsdp, Subject, SubjectArgument, SubjectOutput, SubjectUnit};
 pub use types::{
     Cause, ClassBytes, CompiledMemory, ExplainedCollective, Explanation, Grade, MemoryClass, MemoryPoint,
-    MemoryReport, MeshAxis, ParameterReport, Pass, Piece, Purpose, Reduced, Runs, Traffic, UnitReport,
-    Verdict, Volume,
+    MemoryReport, ParameterReport, Pass, Piece, Purpose, Reduced, Runs, Traffic, UnitReport, Verdict, Volume,
 };
 
 #[cfg(test)]
@@ -62,12 +61,7 @@ impl Explanation {
         let parameters = parameters::parameters(&plan, program, &collectives);
         Explanation {
             program: program.name.clone(),
-            mesh: subject
-                .mesh
-                .axes()
-                .iter()
-                .map(|(name, size)| MeshAxis { name: name.to_string(), size: *size })
-                .collect(),
+            mesh: subject.mesh.clone(),
             devices: subject.mesh.size(),
             verdict: verdict::overall(subject, &parameters, &collectives),
             traffic: traffic::traffic(&plan, &collectives),

@@ -87,8 +87,8 @@ pub(super) fn count_text(count: u64) -> String {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mesh: Vec<String> = self.mesh.iter().map(|axis| format!("{}={}", axis.name, axis.size)).collect();
-        writeln!(f, "{} on {} ({} devices)", printable(&self.program), mesh.join(", "), self.devices)?;
+        let mesh = self.mesh.to_string();
+        writeln!(f, "{} on {} ({} devices)", printable(&self.program), printable(&mesh), self.devices)?;
         writeln!(f, "{}", self.verdict)?;
         section(f, "Traffic in one run, per device", &self.traffic_table())?;
         for traffic in &self.traffic {

@@ -98,16 +98,9 @@ impl<'a> Planner<'a> {
 
     fn output_placement(&mut self, index: usize) -> Option<(usize, &'a Placement)> {
         let output = &self.signature.outputs[index];
-        let mut found = None;
-        for (number, rule) in self.rules.rules.iter().enumerate() {
-            let Says::Lies(placement) = &rule.says else { continue };
-            if rule.pattern.target == Target::Output && rule.pattern.matches(index, &output.name, &output.ty)
-            {
-                self.uses[number].has_matched = true;
-                found = Some((number, placement));
-            }
-        }
-        found
+        self.last_rule(Says::placement, |pattern| {
+            pattern.target == Target::Output && pattern.matches(index, &output.name, &output.ty)
+        })
     }
 
     /// Where an output lies that takes over an argument's memory: there, whatever else is said of it.

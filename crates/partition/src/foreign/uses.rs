@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shardwright_hlo::{Argument, Instruction, Module, Op, ValueId};
+use shardwright_hlo::{Argument, Module, Op, ValueId};
 
 use super::flow::{Flow, Origin};
 
@@ -126,22 +126,12 @@ pub fn needed_by_results(module: &Module) -> Vec<bool> {
     let mut needed: BTreeSet<ValueId> = results.map(|output| output.value).collect();
     for instruction in module.instructions.iter().rev() {
         if instruction.results.iter().any(|result| needed.contains(result)) {
-            add_uses(instruction, &mut needed);
+            instruction.for_each_use(|value| {
+                needed.insert(value);
+            });
         }
     }
     module.arguments.iter().map(|argument| needed.contains(&argument.value)).collect()
-}
-
-/// Adds what an instruction uses, and what those inside it use; values of the regions themselves do no harm.
-fn add_uses(instruction: &Instruction, needed: &mut BTreeSet<ValueId>) {
-    let mut rest = vec![instruction];
-    while let Some(instruction) = rest.pop() {
-        needed.extend(&instruction.operands);
-        for region in &instruction.regions {
-            needed.extend(&region.results);
-            rest.extend(&region.instructions);
-        }
-    }
 }
 
 #[cfg(test)]
