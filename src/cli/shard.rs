@@ -12,7 +12,7 @@ use shardwright_partition::{KindSource, Lint, PinCounts, PlannedArgument, Planne
 
 use super::console::{self, Verbosity};
 use super::failure::{Cause, Failure};
-use super::program::{PlannedProgram, ProgramArgs, ShardedProgram};
+use super::program::{PlannedProgram, ProgramArgs, ShardedProgram, tell_lints};
 
 pub(super) const ABOUT: &str = "\
 Write on a program where each of its arrays lies, so that a compiler makes one program for all devices of it. The program \
@@ -55,7 +55,8 @@ pub(super) fn run(arguments: &ShardArgs, verbosity: Verbosity) -> Result<(), Fai
     if to_stdout && arguments.json {
         return Err(Failure::input("--output - and --json both write to stdout; give --output a file"));
     }
-    let planned = arguments.program.plan(arguments.program.read()?, None)?;
+    let program = arguments.program.read()?;
+    let planned = arguments.program.asked()?.plan(program, None)?;
     // What cannot be written is an error of the plan too.
     let sharded = planned.sharded()?;
     match (arguments.json, to_stdout) {
@@ -64,7 +65,7 @@ pub(super) fn run(arguments: &ShardArgs, verbosity: Verbosity) -> Result<(), Fai
         (false, true) => {}
         (false, false) => console::result(table(&planned, &sharded)),
     }
-    planned.tell_lints(verbosity);
+    tell_lints(&planned.lints, verbosity, Some("--json"));
     match arguments.output.as_deref() {
         None => Ok(()),
         Some(_) if to_stdout => write_to_stdout(&bytes(&sharded)),

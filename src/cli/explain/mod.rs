@@ -18,7 +18,7 @@ use super::args::{GlobalArgs, TrainArgs};
 use super::console::{self, Verbosity};
 use super::engine::{self, Engine, program_failure};
 use super::failure::{Cause, Failure};
-use super::program::ProgramArgs;
+use super::program::{EXPORT_HINT, ProgramArgs};
 use super::session::{PlaceArgs, Prepared};
 use super::train;
 use super::value::Lowerings;
@@ -146,8 +146,7 @@ fn explain_program(
     let prepared = Prepared::new(program, &arguments.place)?;
     if let Prepared::Bytecode(_) = prepared {
         let message = "the program is MLIR bytecode, of which nothing is known that could be explained";
-        let hint = "export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto";
-        return Err(Failure::input(message).with_hint(hint));
+        return Err(Failure::input(message).with_hint(EXPORT_HINT));
     }
     arguments.show.check()?;
     let session = prepared.open(global, &arguments.place, compiler)?;

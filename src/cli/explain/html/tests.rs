@@ -166,7 +166,6 @@ fn page_of_explained(explained: &Explained<'_>) -> String {
 #[test]
 fn names_of_a_hostile_program_are_text() {
     let mut explanation = decoder(HOSTILE, 1);
-    explanation.mesh = AbstractMesh::new([(HOSTILE, 2)]).unwrap();
     explanation.verdict = verdict(Grade::Lost, HOSTILE);
     explanation.notes = vec![HOSTILE.to_owned()];
     explanation.units[0].path = HOSTILE.to_owned();
