@@ -621,10 +621,14 @@ fn bytecode_runs_on_one_device_and_a_newer_artifact_is_refused() {
 #[test]
 fn inputs_that_no_memory_holds_are_refused_before_a_plugin_is_looked_for() {
     let folder = Folder::new().with("p.mlir", identity("1000000000000000000xui8"));
-    check_early_failure(&folder, "p.mlir", expect![[r#"
+    check_early_failure(
+        &folder,
+        "p.mlir",
+        expect![[r#"
         error: the inputs take 909494.7 TiB, and there is no memory for them; the largest is argument x, 909494.7 TiB of u8[1000000000000000000]
         exit code 2
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -654,17 +658,29 @@ fn thousands_of_inputs_that_do_not_fit_are_told_as_far_as_anyone_reads() {
 fn a_mesh_of_an_open_size_hides_no_mistake_until_a_plugin_is_open() {
     let folder =
         Folder::new().with("p.mlir", identity("8xf32")).with("rules.json", "{\"shard\": {\"x\": \"(\"}}");
-    check_early_failure(&folder, "p.mlir --mesh fsdp=-1 --shard bogus", expect![[r#"
+    check_early_failure(
+        &folder,
+        "p.mlir --mesh fsdp=-1 --shard bogus",
+        expect![[r#"
         error: --shard: rule bogus: there is no '=' in it; a rule is written PATTERN=PLACEMENT, such as params.*=fsdp
         exit code 2
-    "#]]);
-    check_early_failure(&folder, "p.mlir --mesh fsdp=-1 --rules rules.json", expect![[r#"
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --mesh fsdp=-1 --rules rules.json",
+        expect![[r#"
         error: rules.json: rule x=(: "(" is no placement; expected an axis, replicated, axes for dim 0 such as (data,fsdp), a spec with an entry for each dim such as (-, fsdp), or one of parameter, state, batch and other
         exit code 2
-    "#]]);
+    "#]],
+    );
     // This one is not open.
-    check_early_failure(&folder, "p.mlir --mesh fsdp-1=4 --shard x=fsdp", expect![[r#"
+    check_early_failure(
+        &folder,
+        "p.mlir --mesh fsdp-1=4 --shard x=fsdp",
+        expect![[r#"
         error: p.mlir: rule x=fsdp: spec (fsdp) splits dim 0 over axis fsdp, which mesh fsdp-1=4 does not have; did you mean fsdp-1?
         exit code 2
-    "#]]);
+    "#]],
+    );
 }
