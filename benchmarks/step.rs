@@ -94,7 +94,7 @@ fn main() -> anyhow::Result<()> {
     let collectives = CollectiveSummary::new(&step.executable().compiled()??);
     let seconds = |d: std::time::Duration| (d.as_secs_f64() * 1e3).round() / 1e3;
     let report = json!({
-        "size": name, "devices": devices, "remat": remat, "explicit": explicit,
+        "size": name, "devices": devices, "remat": remat, "explicit": lowering == Lowering::Explicit,
         "step_ms_median": milliseconds[STEPS / 2], "step_ms_min": milliseconds[0],
         "open_s": seconds(opened), "compile_s": seconds(compiled - opened),
         "init_s": seconds(initialised - compiled), "first_step_done_s": first.map(seconds),
