@@ -13,7 +13,7 @@ use shardwright_train::{TrainState, TrainStep, WeightSource};
 use support::{BATCH, oracle_batches, oracle_model, oracle_step, runtime};
 
 /// The train step with all parameters that can be split on a dim chosen by `dim_rule`.
-fn step(model: &ModelConfig, mesh: &str, dim_rule: DimRule) -> TrainStep {
+fn step(model: &CausalLm, mesh: &str, dim_rule: DimRule) -> TrainStep {
     let config = oracle_step(model, PlanOptions { dim_rule, ..PlanOptions::default() });
     let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
     TrainStep::compile(&runtime(8), &mesh, model, &config).unwrap()
