@@ -13,7 +13,7 @@ use shardwright_partition::explain::{Explanation, Grade, Subject};
 use shardwright_partition::{DimRule, Lowering, PlanOptions, ShardingPlan, Strategy};
 use shardwright_runtime::topology::{Topology, TopologyOptions, VARIABLES};
 use shardwright_train::{CausalLm, StepConfig, TrainStep};
-use support::{oracle_model, oracle_step, runtime};
+use support::{BATCH, causal_lm, oracle_model, oracle_step, runtime};
 
 const F32: usize = 4;
 
@@ -191,7 +191,7 @@ fn on_a_torus_gathers_and_scatters_run_over_its_axes() {
     // Shards of these weights are whole tiles. Of smaller ones the compiler makes an all-reduce.
     let text = r#"{"model_type": "llama", "hidden_size": 256, "intermediate_size": 2048, "num_hidden_layers": 2,
         "num_attention_heads": 4, "vocab_size": 1024}"#;
-    let model = ModelConfig::parse(text, "config.json").unwrap();
+    let model = causal_lm(ModelConfig::parse(text, "config.json").unwrap(), BATCH[1]);
     let config = StepConfig {
         global_batch_size: 16,
         lowering: Lowering::Explicit,
