@@ -129,9 +129,10 @@ fn check_bytes(name: &str, dim_rule: DimRule) -> usize {
     let state = fresh(&step, 1);
     assert_eq!(state.bytes_on_devices().unwrap(), [each; DEVICES], "{name} before a step");
     let batch = &oracle_batches()[0];
-    let ids: Vec<i32> = batch.to_f64().iter().map(|&id| id as i32 % model.vocab_size() as i32).collect();
+    let ids: Vec<i32> =
+        batch.to_f64().iter().map(|&id| id as i32 % model.config.vocab_size() as i32).collect();
     let batch = HostArray::from_slice(&BATCH, &ids).unwrap();
-    let (state, metrics) = step.run(&runtime(8), state, &batch, &batch, 1e-3).unwrap();
+    let (state, metrics) = step.run(&runtime(8), state, &[&batch, &batch], 20.0).unwrap();
     assert!(metrics.read().unwrap().0.is_finite());
     assert_eq!(state.bytes_on_devices().unwrap(), [each; DEVICES], "{name} after a step");
     padding
