@@ -289,19 +289,20 @@ impl<'a> OpRules<'a> {
             }
             let mut boundaries = Vec::new();
             if !matches!(instruction.op, Op::Boundary(_)) {
-                let (names, location) = (names_of(&instruction), instruction.location);
-                for index in 0..instruction.results.len() {
-                    let whole = instruction.results[index];
+                let (names, mut results) = (names_of(&instruction), instruction.results.clone());
+                for result in &mut results {
+                    let whole = *result;
                     let Some(ty) = module.values[whole.index()].tensor().cloned() else { continue };
                     let source = source_of(&instruction, module);
                     let describe = || format!("{} of type {ty}", describe(&instruction, module, positions));
                     let Some(sharding) = self.sharding(&names, source, &ty, describe)? else { continue };
                     // The boundary gives what the op gave, so that nothing else has to change.
-                    let result = module.new_value(ty.into());
-                    instruction.results[index] = result;
-                    boundaries.push(Instruction::boundary(Role::Constraint, result, whole, location));
+                    *result = module.new_value(ty.into());
+                    let location = instruction.location;
+                    boundaries.push(Instruction::boundary(Role::Constraint, *result, whole, location));
                     pinned.insert(whole, sharding);
                 }
+                instruction.results = results;
             }
             body.push(instruction);
             body.extend(boundaries);
