@@ -51,8 +51,11 @@ fn main() -> anyhow::Result<()> {
     let model = ModelConfig::parse(&config.to_string(), name)?;
     let runtime = Runtime::open(&RuntimeOptions::cpu_devices(devices))?;
     let mesh = runtime.mesh("fsdp=-1")?;
-    let wrap =
-        WrapPolicy::resolve(&WrapConfig::ModelDefault, &model_modules(&model), &["LlamaDecoderLayer"])?;
+    let wrap = WrapPolicy::resolve(
+        &WrapConfig::ModelDefault,
+        &model_modules(&model),
+        &[model.decoder_layer_class()],
+    )?;
     let step_config = StepConfig {
         global_batch_size: BATCH,
         block_size: block,

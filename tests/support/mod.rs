@@ -46,7 +46,7 @@ pub(crate) fn oracle_step(model: &ModelConfig, plan: PlanOptions) -> StepConfig 
         optimizer: AdamWConfig::default(),
         max_grad_norm: Some(1.0),
         loss_denominator: LossDenominator::Targets,
-        wrap: WrapPolicy::resolve(&WrapConfig::ModelDefault, &known, &["LlamaDecoderLayer"]).unwrap(),
+        wrap: WrapPolicy::resolve(&WrapConfig::ModelDefault, &known, &[model.decoder_layer_class()]).unwrap(),
         remat: false,
         plan,
         lowering: Lowering::Annotate,

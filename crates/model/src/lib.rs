@@ -29,16 +29,20 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod activation;
+mod attention;
 mod config;
-mod llama;
+mod decoder;
+mod family;
+mod layer;
 mod loss;
 mod parameters;
 mod rotary;
 mod tensor;
 
-pub use config::{ConfigError, ConfigProblem, ModelConfig};
-pub use llama::{Weights, logits};
+pub use config::{ConfigError, ConfigProblem, LayerKind, ModelConfig};
+pub use decoder::{Weights, logits};
 pub use loss::{CausalLoss, IGNORED_LABEL, causal_loss};
 pub use parameters::{Init, ModuleInfo, ParameterInfo, ParameterKind, modules, parameter_count, parameters};
-pub use rotary::{RotaryConfig, RotaryError, RotaryScaling};
+pub use rotary::{RotaryConfig, RotaryError, RotaryScaling, Rotation, rotation};
 pub use tensor::{TensorError, TensorStyle, tensor_plan};

@@ -67,7 +67,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
     let (config_path, model) = read_model_config(&config.model)?;
     let sharding = &config.sharding;
     let modules = model_modules(&model);
-    let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &["LlamaDecoderLayer"])?;
+    let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &[model.decoder_layer_class()])?;
     check_tensor_axis(sharding, &model)?;
     if let Some(kept) = &sharding.fsdp.keep_gathered {
         wrap = wrap.keeping_gathered(kept);
