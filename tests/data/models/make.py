@@ -83,7 +83,7 @@ CASES = {
     "gemma": {"model_type": "gemma", "head_dim": 8, "hidden_act": "gelu"},
     "gemma_untied": {"model_type": "gemma", "head_dim": 8, "tie_word_embeddings": False, "attention_bias": True,
                      "pad_token_id": None},
-    "gemma2": {"model_type": "gemma2", "head_dim": 8, "query_pre_attn_scalar": 24, "sliding_window": 5,
+    "gemma2": {"model_type": "gemma2", "hidden_size": 24, "head_dim": 8, "query_pre_attn_scalar": 24, "sliding_window": 5,
                "attn_logit_softcapping": 3.0, "final_logit_softcapping": 2.0},
     "gemma2_uncapped": {"model_type": "gemma2", "head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 5,
                         "attn_logit_softcapping": None, "final_logit_softcapping": None,

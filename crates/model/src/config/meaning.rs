@@ -186,8 +186,13 @@ fn layers(raw: &RawConfig, traits: &Traits, count: usize) -> Result<Vec<LayerKin
         None => kinds,
     };
     if !has_window && kinds.contains(&LayerKind::Sliding) {
-        let supported = "a number of positions, since there are layers of sliding_attention";
-        return Err(ConfigProblem::unsupported("sliding_window", "not in use", supported));
+        let needs = |what| format!("{what}, since there are layers of {}", LayerKind::Sliding.name());
+        return Err(match traits.windows {
+            Windows::Later if raw.use_sliding_window != Some(true) => {
+                ConfigProblem::unsupported("use_sliding_window", false, needs("true"))
+            }
+            _ => ConfigProblem::unsupported("sliding_window", "null", needs("a number of positions")),
+        });
     }
     Ok(kinds)
 }
