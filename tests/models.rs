@@ -352,7 +352,8 @@ fn far_positions_are_told_apart_in_bf16() {
     let tokens: Vec<i32> = (0..4096).map(|i| i * i / 7 % 16).collect();
     let tokens = HostArray::from_slice(&[1, 4096], &tokens).unwrap();
     let [exact, rounded] = [DType::F32, DType::Bf16].map(|dtype| loss(&model, dtype, &tokens));
-    assert!((rounded / exact - 1.0).abs() < 0.02, "{rounded} in bf16, {exact} in f32");
+    // Angles rounded to bf16 would make it 0.3 percent.
+    assert!((rounded / exact - 1.0).abs() < 1.5e-3, "{rounded} in bf16, {exact} in f32");
 }
 
 #[test]
@@ -415,17 +416,15 @@ fn train(model: &ModelConfig, mesh: &str, lowering: Lowering) -> Vec<(f64, f64)>
 
 #[test]
 fn collectives_written_by_hand_train_the_same_model() {
-    for name in ["qwen2", "gemma3"] {
+    for (name, mesh) in [("qwen2", "fsdp=8"), ("gemma3", "data=2,fsdp=4")] {
         let mut written = Expected::read().cases["cases"][name]["written"].clone();
         written["vocab_size"] = json!(512);
         let model = parse(&written);
         let whole = train(&model, "fsdp=1", Lowering::Annotate);
-        for mesh in ["fsdp=8", "data=2,fsdp=4"] {
-            let split = train(&model, mesh, Lowering::Explicit);
-            for ((loss, norm), (whole_loss, whole_norm)) in split.iter().zip(&whole) {
-                let is_near = (loss - whole_loss).abs() < 2e-5 && (norm / whole_norm - 1.0).abs() < 2e-5;
-                assert!(is_near, "{name} on {mesh}: {split:?}, on one device {whole:?}");
-            }
+        let split = train(&model, mesh, Lowering::Explicit);
+        for ((loss, norm), (whole_loss, whole_norm)) in split.iter().zip(&whole) {
+            let is_near = (loss - whole_loss).abs() < 2e-5 && (norm / whole_norm - 1.0).abs() < 2e-5;
+            assert!(is_near, "{name} on {mesh}: {split:?}, on one device {whole:?}");
         }
     }
 }
