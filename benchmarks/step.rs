@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark shows what it measured")]
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -15,7 +16,8 @@ use shardwright::partition::{CollectiveSummary, Lowering, PlanOptions, WrapConfi
 use shardwright::runtime::{Runtime, RuntimeOptions};
 use shardwright::tensor::HostArray;
 use shardwright::train::{
-    AdamWConfig, LossDenominator, StepConfig, TrainState, TrainStep, WeightSource, model_modules,
+    AdamW, CausalLm, GroupConfig, LossDenominator, Model, StepConfig, TrainState, TrainStep, WeightSource,
+    model_modules,
 };
 
 const BATCH: usize = 8;
@@ -48,20 +50,17 @@ fn main() -> anyhow::Result<()> {
         "model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
         "num_key_value_heads": kv_heads, "intermediate_size": intermediate, "vocab_size": vocab,
     });
-    let model = ModelConfig::parse(&config.to_string(), name)?;
+    let config = ModelConfig::parse(&config.to_string(), name)?;
+    let model = CausalLm { config, block_size: block, denominator: LossDenominator::Targets };
     let runtime = Runtime::open(&RuntimeOptions::cpu_devices(devices))?;
     let mesh = runtime.mesh("fsdp=-1")?;
-    let wrap = WrapPolicy::resolve(
-        &WrapConfig::ModelDefault,
-        &model_modules(&model),
-        &[model.decoder_layer_class()],
-    )?;
+    let wrap =
+        WrapPolicy::resolve(&WrapConfig::ModelDefault, &model_modules(&model), &model.wrapped_by_default())?;
     let step_config = StepConfig {
         global_batch_size: BATCH,
-        block_size: block,
-        optimizer: AdamWConfig::default(),
+        optimizer: Arc::new(AdamW::default()),
+        groups: GroupConfig { learning_rate: 1e-4, ..GroupConfig::default() },
         max_grad_norm: Some(1.0),
-        loss_denominator: LossDenominator::Targets,
         wrap,
         remat,
         plan: PlanOptions::default(),
@@ -80,7 +79,7 @@ fn main() -> anyhow::Result<()> {
     let cpu_initialised = cpu_seconds();
     for _ in 0..STEPS {
         let began = Instant::now();
-        let (next, metrics) = step.run(&runtime, state, &batch, &batch, 1e-4)?;
+        let (next, metrics) = step.run(&runtime, state, &[&batch, &batch], 1.0)?;
         state = next;
         metrics.read()?;
         milliseconds.push(began.elapsed().as_secs_f64() * 1e3);

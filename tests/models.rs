@@ -11,17 +11,13 @@ use shardwright_graph::{Graph, Recompute, Value};
 use shardwright_hlo::{ArgumentKind, Op, VerifiedModule, print, verify};
 use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::{
-    Init, LayerKind, ModelConfig, ParameterInfo, TensorStyle, Weights, causal_loss, logits, modules,
-    parameters, rotation, tensor_plan,
+    Init, LayerKind, ModelConfig, ParameterInfo, Weights, causal_loss, logits, modules, parameters, rotation,
 };
-use shardwright_partition::{
-    Lowering, PlanOptions, ShardedModule, ShardingPlan, TensorPlan, TensorRule, TensorSplit, WrapConfig,
-    WrapPolicy,
-};
+use shardwright_partition::{Lowering, PlanOptions, ShardedModule, ShardingPlan, WrapConfig, WrapPolicy};
 use shardwright_runtime::{Argument, Executable, ShardedArray};
 use shardwright_tensor::{DType, HostArray, TensorType};
-use shardwright_train::{StepConfig, TrainState, TrainStep, WeightSource, model_modules};
-use support::{data, oracle_batches, oracle_step, runtime};
+use shardwright_train::{Model, StepConfig, TrainState, TrainStep, WeightSource, model_modules};
+use support::{causal_lm, data, oracle_batches, oracle_step, runtime};
 
 const BATCH: [usize; 2] = [8, 12];
 /// Of logits, the loss and gradients, absolute, or relative to the largest where that is more than 1.
@@ -123,22 +119,12 @@ fn program(model: &ModelConfig, dtype: DType, batch: [usize; 2]) -> VerifiedModu
 /// Compiles a program for a mesh: parameters fully sharded, decoder layers wrapped, modules split over a tensor axis.
 fn compile(model: &ModelConfig, module: VerifiedModule, mesh: &str) -> Executable {
     let mesh = AbstractMesh::parse(mesh).unwrap();
-    let tensor = mesh.axis_size("tensor").map(|devices| {
-        let rules = tensor_plan(model, devices).unwrap().into_iter().map(|(modules, style)| TensorRule {
-            modules: modules.parse().unwrap(),
-            split: match style {
-                TensorStyle::Colwise => TensorSplit::Colwise,
-                TensorStyle::ColwiseGathered => TensorSplit::ColwiseGathered,
-                TensorStyle::Rowwise => TensorSplit::Rowwise,
-                TensorStyle::Replicated => TensorSplit::Replicated,
-            },
-        });
-        TensorPlan { rules: rules.collect() }
-    });
+    let lm = causal_lm(model.clone(), BATCH[1]);
+    let tensor = mesh.axis_size("tensor").map(|devices| lm.tensor_plan(devices).unwrap());
     let options = PlanOptions { tensor, ..PlanOptions::default() };
     let plan = ShardingPlan::new(&module, &mesh, &options).unwrap();
-    let layers = [model.decoder_layer_class()];
-    let wrap = WrapPolicy::resolve(&WrapConfig::ModelDefault, &model_modules(model), &layers).unwrap();
+    let layers = lm.wrapped_by_default();
+    let wrap = WrapPolicy::resolve(&WrapConfig::ModelDefault, &model_modules(&lm), &layers).unwrap();
     let sharded = ShardedModule::from_plan(module, &plan, &wrap).unwrap();
     runtime(mesh.size()).compile(&sharded, &Mesh::iota(mesh)).unwrap()
 }
@@ -400,14 +386,15 @@ fn scales_of_embeddings_are_rounded_as_the_table_is() {
 
 /// Losses and gradient norms of two steps from fresh weights.
 fn train(model: &ModelConfig, mesh: &str, lowering: Lowering) -> Vec<(f64, f64)> {
-    let config = StepConfig { lowering, ..oracle_step(model, PlanOptions::default()) };
+    let model = causal_lm(model.clone(), support::BATCH[1]);
+    let config = StepConfig { lowering, ..oracle_step(&model, PlanOptions::default()) };
     let mesh = AbstractMesh::parse(mesh).unwrap();
     let runtime = runtime(mesh.size());
-    let step = TrainStep::compile(&runtime, &Mesh::iota(mesh), model, &config).unwrap();
+    let step = TrainStep::compile(&runtime, &Mesh::iota(mesh), &model, &config).unwrap();
     let mut state = TrainState::new(&runtime, &step, WeightSource::Random { seed: 3 }).unwrap();
     let mut curve = Vec::new();
     for batch in oracle_batches().iter().take(2) {
-        let (next, metrics) = step.run(&runtime, state, batch, batch, 1e-2).unwrap();
+        let (next, metrics) = step.run(&runtime, state, &[batch, batch], 100.0).unwrap();
         state = next;
         curve.push(metrics.read().unwrap());
     }

@@ -181,7 +181,7 @@ fn describe<'a>(plan: &ShardingPlan, argument: &'a PlannedArgument) -> Argument<
         ty: argument.ty.to_string(),
         kind: argument.kind.word(),
         parameter: match argument.kind {
-            ArgumentKind::State { parameter } => Some(parameter),
+            ArgumentKind::State { parameter, .. } => Some(parameter),
             _ => None,
         },
         guessed: argument.kind_source == KindSource::Guess,

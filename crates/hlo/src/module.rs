@@ -157,10 +157,12 @@ pub struct Argument {
 pub enum ArgumentKind {
     /// A parameter of the model.
     Parameter,
-    /// Something that is kept for one parameter, and of its shape, such as a moment of an optimizer.
+    /// Something that is kept for one parameter, such as a moment of an optimizer.
     State {
         /// The index of that parameter's argument.
         parameter: usize,
+        /// The dim of the parameter that it has not; without, it is of the parameter's shape.
+        without: Option<usize>,
     },
     /// A part of the batch; dim 0 counts examples.
     Batch,

@@ -331,7 +331,7 @@ impl<'a> Planner<'a> {
         let ty = &argument.ty;
         let whole = || (NamedSharding::replicated(self.mesh, ty.rank()), Decision::Whole);
         match kind {
-            ArgumentKind::State { parameter } => {
+            ArgumentKind::State { parameter, .. } => {
                 // A state of a state, or of nothing, has no place to follow.
                 let place = places.get(parameter).and_then(Option::as_ref);
                 Some(

@@ -225,7 +225,7 @@ mod tests {
     fn elements_fill_their_range() {
         let other = ArgumentKind::Other;
         check(&[], &argument("x", DType::F32, other), -0.1, 0.1);
-        check(&[], &argument("x", DType::F32, ArgumentKind::State { parameter: 0 }), 0.0, 0.1);
+        check(&[], &argument("x", DType::F32, ArgumentKind::State { parameter: 0, without: None }), 0.0, 0.1);
         check(&[], &argument("ids", DType::S32, other), 0.0, 7.0);
         check(&["0..256"], &argument("ids", DType::U8, other), 0.0, 255.0);
         check(&["-100..101"], &argument("ids", DType::S16, other), -100.0, 100.0);

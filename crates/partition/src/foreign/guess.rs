@@ -28,7 +28,7 @@ impl Planner<'_> {
             let (word, source) = known.unwrap_or_else(|| other.clone());
             let kind = match (word, parameters[index]) {
                 (KindWord::Parameter, _) => ArgumentKind::Parameter,
-                (KindWord::State, Some(parameter)) => ArgumentKind::State { parameter },
+                (KindWord::State, Some(parameter)) => ArgumentKind::State { parameter, without: None },
                 (KindWord::Batch, _) => ArgumentKind::Batch,
                 (KindWord::State, None) | (KindWord::Other, _) => ArgumentKind::Other,
             };
@@ -145,7 +145,7 @@ impl Planner<'_> {
         let mut seen: BTreeMap<_, usize> = BTreeMap::new();
         let mut parameters = vec![None; arguments.len()];
         for index in (0..arguments.len()).filter(|index| is(index, KindWord::State)) {
-            if let ArgumentKind::State { parameter } = arguments[index].kind {
+            if let ArgumentKind::State { parameter, .. } = arguments[index].kind {
                 parameters[index] = Some(parameter);
                 continue;
             }

@@ -499,8 +499,8 @@ fn meshes_are_asked_for_or_stated() {
 #[test]
 fn states_of_what_is_no_parameter_are_whole() {
     let mut step = signature(&["a f32[8]", "b f32[8]"], &[]);
-    step.arguments[0].kind = ArgumentKind::State { parameter: 1 };
-    step.arguments[1].kind = ArgumentKind::State { parameter: 7 };
+    step.arguments[0].kind = ArgumentKind::State { parameter: 1, without: None };
+    step.arguments[1].kind = ArgumentKind::State { parameter: 7, without: None };
     check(
         &step,
         "fsdp=8",

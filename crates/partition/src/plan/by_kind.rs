@@ -104,10 +104,13 @@ fn argument_spec(
     Ok(match argument.kind {
         ArgumentKind::Parameter => (parameter_spec(&argument.name, ty, mesh, options)?, Decision::Fsdp),
         // Its parameter comes before it or not. A state of nothing has no place to follow.
-        ArgumentKind::State { parameter: index } => match module.arguments.get(index) {
+        ArgumentKind::State { parameter: index, without } => match module.arguments.get(index) {
             Some(parameter) => {
                 let ty = module.ty(parameter.value);
-                (parameter_spec(&parameter.name, ty, mesh, options)?, Decision::Follows(index))
+                let spec = parameter_spec(&parameter.name, ty, mesh, options)?;
+                let kept = spec.dims().iter().enumerate().filter(|(dim, _)| Some(*dim) != without);
+                let spec = PartitionSpec::new(kept.map(|(_, entry)| entry.clone()));
+                (spec, Decision::Follows(index))
             }
             None => whole(),
         },
