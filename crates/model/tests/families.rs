@@ -2,7 +2,10 @@
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use shardwright_model::{LayerKind, ModelConfig, RotaryScaling, modules, parameters};
+use shardwright_graph::Graph;
+use shardwright_hlo::ArgumentKind;
+use shardwright_model::{LayerKind, ModelConfig, RotaryScaling, Weights, logits, modules, parameters};
+use shardwright_tensor::{DType, TensorType};
 
 fn parse(members: &Value) -> Result<ModelConfig, String> {
     ModelConfig::parse(&members.to_string(), "config.json").map_err(|e| e.to_string())
@@ -319,4 +322,63 @@ fn the_original_context_may_stand_beside_the_settings() {
             "config.json: rope_scaling.original_max_position_embeddings and original_max_position_embeddings say different things; keep one of them"
         ],
     );
+}
+
+#[test]
+fn whatever_a_member_says_is_a_model_or_an_error() {
+    let values = json!([null, true, false, -1, 0, 1, 2, 3, 7, 0.5, -0.5, 1e-300, 1e300, u64::MAX, "", "relu", [], ["x"],
+        ["full_attention", "sliding_attention"], {}, {"type": "yarn", "factor": 1e300}, {"rope_type": "dynamic", "factor": 1e300},
+        {"full_attention": {}, "sliding_attention": {"rope_theta": 1}}, {"rope_type": "linear", "factor": 1}]);
+    let members = [
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+        "max_position_embeddings",
+        "rms_norm_eps",
+        "initializer_range",
+        "rope_theta",
+        "rope_local_base_freq",
+        "rope_scaling",
+        "rope_parameters",
+        "original_max_position_embeddings",
+        "attention_bias",
+        "tie_word_embeddings",
+        "hidden_act",
+        "hidden_activation",
+        "query_pre_attn_scalar",
+        "attn_logit_softcapping",
+        "final_logit_softcapping",
+        "sliding_window",
+        "use_sliding_window",
+        "max_window_layers",
+        "sliding_window_pattern",
+        "layer_types",
+        "pad_token_id",
+        "eos_token_id",
+        "dtype",
+    ];
+    let mut models = 0;
+    for family in ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"] {
+        for member in members {
+            for value in values.as_array().unwrap() {
+                let mut changed = json!({"num_hidden_layers": 2});
+                changed[member] = value.clone();
+                let Ok(config) = parse(&tiny(family, &changed)) else { continue };
+                models += 1;
+                assert!(parameters(&config).iter().all(|p| p.element_count() > 0), "{family} {changed}");
+                let g = Graph::new("logits");
+                let ty = |dims: &[usize]| TensorType::new(DType::F32, dims).unwrap();
+                let weights =
+                    Weights::new(&config, |p| g.argument(&p.name, ty(&p.shape), ArgumentKind::Parameter));
+                let tokens = TensorType::new(DType::S32, [2, 3]).unwrap();
+                let tokens = g.argument("tokens", tokens, ArgumentKind::Batch);
+                logits(&g, &weights, tokens).unwrap_or_else(|e| panic!("{family} {changed}: {e}"));
+            }
+        }
+    }
+    assert!(models > 500, "only {models} models");
 }
