@@ -1,6 +1,7 @@
 //! What a Hugging Face `config.json` means.
 
 mod error;
+mod layers;
 mod meaning;
 mod raw;
 mod refused;

@@ -133,14 +133,14 @@ fn layer_types_say_it_layer_by_layer() {
         "llama",
         json!({"layer_types": types}),
         expect![[
-            r#"config.json: layer_types is ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]; supported: full_attention for all layers of this llama"#
+            r#"config.json: layer_types is ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]; supported: full_attention for all layers in a model of type llama"#
         ]],
     );
     check_error(
         "mistral",
         json!({"layer_types": types}),
         expect![[
-            r#"config.json: layer_types is ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]; supported: sliding_attention for all layers of this mistral"#
+            r#"config.json: layer_types is ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]; supported: sliding_attention for all layers in a model of type mistral"#
         ]],
     );
 }
@@ -151,6 +151,11 @@ fn what_only_other_families_have_is_refused() {
         "llama",
         json!({"sliding_window": 4096}),
         expect!["config.json: sliding_window is 4096; supported: null in a model of type llama"],
+    );
+    check_error(
+        "llama",
+        json!({"use_sliding_window": true}),
+        expect!["config.json: use_sliding_window is true; supported: false in a model of type llama"],
     );
     check_error(
         "llama",
@@ -235,7 +240,7 @@ fn numbers_without_a_meaning_are_refused() {
     check_error(
         "gemma3_text",
         json!({"sliding_window_pattern": 0}),
-        expect!["config.json: sliding_window_pattern is 0, but must lie between 1 and 4096"],
+        expect!["config.json: sliding_window_pattern is 0, but must lie between 1 and 2147483648"],
     );
     check_error(
         "gemma3_text",

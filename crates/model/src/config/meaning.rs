@@ -2,14 +2,12 @@
 
 use serde_json::{Map, Value};
 
+use super::layers::layers;
 use super::raw::{RawConfig, Setting};
 use super::refused::refuse_unsupported;
-use super::{Choices, ConfigProblem, LayerKind, ModelConfig};
+use super::{Choices, ConfigProblem, ModelConfig};
 use crate::activation::Activation;
-use crate::family::{
-    DEFAULT_MAX_WINDOW_LAYERS, DEFAULT_QUERY_PRE_ATTN_SCALAR, DEFAULT_ROPE_LOCAL_BASE_FREQ,
-    DEFAULT_SLIDING_WINDOW, Family, Traits, Windows,
-};
+use crate::family::{DEFAULT_QUERY_PRE_ATTN_SCALAR, DEFAULT_ROPE_LOCAL_BASE_FREQ, Family, Traits};
 use crate::rotary::{RotaryConfig, RotaryFields, by_kind};
 
 /// Sizes up to this are possible, so that no parameter is too large to be addressed.
@@ -25,25 +23,13 @@ pub(super) fn meaning(raw: RawConfig, written: Map<String, Value>) -> Result<Mod
     let defaults = &traits.defaults;
     let large = |field, found: Option<usize>, default| size(field, found.unwrap_or(default), LARGEST_SIZE);
     let hidden_size = large("hidden_size", raw.hidden_size, defaults.hidden_size)?;
-    let num_attention_heads =
-        large("num_attention_heads", raw.num_attention_heads, defaults.num_attention_heads)?;
-    let num_key_value_heads = raw.num_key_value_heads.or(defaults.num_key_value_heads);
-    let num_key_value_heads = large("num_key_value_heads", num_key_value_heads, num_attention_heads)?;
-    divisible(("num_attention_heads", num_attention_heads), ("num_key_value_heads", num_key_value_heads))?;
-    let head_dim = match raw.head_dim.or(defaults.head_dim) {
-        Some(head_dim) => size("head_dim", head_dim, LARGEST_SIZE)?,
-        None => divisible(("hidden_size", hidden_size), ("num_attention_heads", num_attention_heads))?,
-    };
-    if !head_dim.is_multiple_of(2) {
-        let supported = "even numbers, since rotary embeddings turn pairs";
-        return Err(ConfigProblem::unsupported("head_dim", head_dim, supported));
-    }
-    size("num_attention_heads x head_dim", num_attention_heads.saturating_mul(head_dim), LARGEST_SIZE)?;
+    let [num_attention_heads, num_key_value_heads, head_dim] = heads(&raw, traits, hidden_size)?;
     let vocab_size = large("vocab_size", raw.vocab_size, defaults.vocab_size)?;
     let num_hidden_layers = raw.num_hidden_layers.unwrap_or(defaults.num_hidden_layers);
     let num_hidden_layers = size("num_hidden_layers", num_hidden_layers, MOST_LAYERS)?;
     let max_position_embeddings = raw.max_position_embeddings.unwrap_or(defaults.max_position_embeddings);
     let max_position_embeddings = size("max_position_embeddings", max_position_embeddings, MOST_POSITIONS)?;
+    let (layers, sliding_window) = layers(&raw, traits, num_hidden_layers)?;
     let pad_token_id = raw.pad_token_id.or(defaults.pad_token_id);
     Ok(ModelConfig {
         family,
@@ -58,8 +44,8 @@ pub(super) fn meaning(raw: RawConfig, written: Map<String, Value>) -> Result<Mod
         initializer_range: small("initializer_range", raw.initializer_range.unwrap_or(0.02))?,
         rotary: rotary(&raw, family, head_dim, max_position_embeddings)?,
         choices: choices(&raw, traits, hidden_size, head_dim)?,
-        layers: layers(&raw, traits, num_hidden_layers)?,
-        sliding_window: sliding_window(&raw, traits)?,
+        layers,
+        sliding_window,
         tie_word_embeddings: raw.tie_word_embeddings.unwrap_or(defaults.tie_word_embeddings),
         dtype: raw.dtype()?,
         bos_token_id: raw.bos_token_id.or(defaults.bos_token_id),
@@ -95,6 +81,26 @@ fn family(raw: &RawConfig) -> Result<Family, ConfigProblem> {
             None => unsupported(all(|t| t.classes.causal_lm)),
         },
     }
+}
+
+/// How many heads queries have, how many keys and values, and the elements of each.
+fn heads(raw: &RawConfig, traits: &Traits, hidden_size: usize) -> Result<[usize; 3], ConfigProblem> {
+    let defaults = &traits.defaults;
+    let queries = raw.num_attention_heads.unwrap_or(defaults.num_attention_heads);
+    let queries = size("num_attention_heads", queries, LARGEST_SIZE)?;
+    let keys = raw.num_key_value_heads.or(defaults.num_key_value_heads).unwrap_or(queries);
+    let keys = size("num_key_value_heads", keys, LARGEST_SIZE)?;
+    divisible(("num_attention_heads", queries), ("num_key_value_heads", keys))?;
+    let head_dim = match raw.head_dim.or(defaults.head_dim) {
+        Some(head_dim) => size("head_dim", head_dim, LARGEST_SIZE)?,
+        None => divisible(("hidden_size", hidden_size), ("num_attention_heads", queries))?,
+    };
+    if !head_dim.is_multiple_of(2) {
+        let supported = "even numbers, since rotary embeddings turn pairs";
+        return Err(ConfigProblem::unsupported("head_dim", head_dim, supported));
+    }
+    size("num_attention_heads x head_dim", queries.saturating_mul(head_dim), LARGEST_SIZE)?;
+    Ok([queries, keys, head_dim])
 }
 
 fn choices(
@@ -154,82 +160,6 @@ fn activation(raw: &RawConfig, traits: &Traits) -> Result<Activation, ConfigProb
         }
         _ => Ok(meant),
     }
-}
-
-/// How far back layers of kind [`LayerKind::Sliding`] look, if there is a limit.
-fn sliding_window(raw: &RawConfig, traits: &Traits) -> Result<Option<usize>, ConfigProblem> {
-    let is_in_use = match traits.windows {
-        Windows::Never => false,
-        Windows::Always | Windows::AllButEvery(_) => true,
-        Windows::Later => raw.use_sliding_window.unwrap_or(false),
-    };
-    let window = raw.sliding_window.or(Some(DEFAULT_SLIDING_WINDOW)).filter(|_| is_in_use);
-    window.map(|window| size("sliding_window", window, MOST_POSITIONS)).transpose()
-}
-
-/// The kind of each layer.
-fn layers(raw: &RawConfig, traits: &Traits, count: usize) -> Result<Vec<LayerKind>, ConfigProblem> {
-    let has_window = sliding_window(raw, traits)?.is_some();
-    if let Some(pattern) = raw.sliding_window_pattern {
-        size("sliding_window_pattern", pattern, MOST_LAYERS)?;
-    }
-    let slides = |index: usize| match traits.windows {
-        Windows::Never => false,
-        Windows::Always => has_window,
-        Windows::Later => has_window && index >= raw.max_window_layers.unwrap_or(DEFAULT_MAX_WINDOW_LAYERS),
-        Windows::AllButEvery(n) => !(index + 1).is_multiple_of(raw.sliding_window_pattern.unwrap_or(n)),
-    };
-    let kind = |index| if slides(index) { LayerKind::Sliding } else { LayerKind::Full };
-    let kinds: Vec<LayerKind> = (0..count).map(kind).collect();
-    let kinds = match &raw.layer_types {
-        Some(names) => named_layers(names, traits, kinds)?,
-        None => kinds,
-    };
-    if !has_window && kinds.contains(&LayerKind::Sliding) {
-        let needs = |what| format!("{what}, since there are layers of {}", LayerKind::Sliding.name());
-        return Err(match traits.windows {
-            Windows::Later if raw.use_sliding_window != Some(true) => {
-                ConfigProblem::unsupported("use_sliding_window", false, needs("true"))
-            }
-            _ => ConfigProblem::unsupported("sliding_window", "null", needs("a number of positions")),
-        });
-    }
-    Ok(kinds)
-}
-
-/// The kinds in `layer_types`, which only some families can choose.
-fn named_layers(
-    names: &[String],
-    traits: &Traits,
-    otherwise: Vec<LayerKind>,
-) -> Result<Vec<LayerKind>, ConfigProblem> {
-    let unsupported =
-        |found: String, supported: String| Err(ConfigProblem::unsupported("layer_types", found, supported));
-    let mut kinds = Vec::with_capacity(names.len());
-    for name in names {
-        match LayerKind::ALL.into_iter().find(|kind| kind.name() == name) {
-            Some(kind) => kinds.push(kind),
-            None => {
-                return unsupported(
-                    format!("{name:?} for a layer"),
-                    LayerKind::ALL.map(LayerKind::name).join(", "),
-                );
-            }
-        }
-    }
-    if kinds.len() != otherwise.len() {
-        let supported = format!("as many as num_hidden_layers, which is {}", otherwise.len());
-        return unsupported(format!("a list of {}", kinds.len()), supported);
-    }
-    let can_choose = matches!(traits.windows, Windows::Later | Windows::AllButEvery(_));
-    if !can_choose && kinds != otherwise {
-        let kind = otherwise.first().map_or("", |kind| kind.name());
-        return unsupported(
-            format!("{names:?}"),
-            format!("{kind} for all layers of this {}", traits.model_type),
-        );
-    }
-    Ok(kinds)
 }
 
 /// How positions turn into angles, in layers that see everything and in those that see a window.

@@ -58,15 +58,16 @@ fn of_others(raw: &RawConfig, traits: &Traits) -> Vec<Check> {
         Windows::AllButEvery(n) => raw.sliding_window_pattern.filter(|pattern| *pattern != n),
         _ => None,
     };
-    let attention_bias = only("attention_bias", raw.attention_bias, traits.always_biased);
+    let uses_window = raw.use_sliding_window.filter(|_| traits.windows == Windows::Never);
     let checks = [
-        attention_bias,
+        only("attention_bias", raw.attention_bias, traits.always_biased),
         only("mlp_bias", raw.mlp_bias, false),
         nothing("attn_logit_softcapping", is_given(&raw.attn_logit_softcapping).map(text)),
         nothing("final_logit_softcapping", is_given(&raw.final_logit_softcapping).map(text)),
         nothing("query_pre_attn_scalar", raw.query_pre_attn_scalar.map(text)),
         nothing("rope_local_base_freq", raw.rope_local_base_freq.map(text)),
         nothing("sliding_window", window.map(|window| window.to_string())),
+        only("use_sliding_window", uses_window, false),
         nothing("sliding_window_pattern", pattern.map(|pattern| pattern.to_string())),
     ];
     let lacking = checks.into_iter().filter(|check| !traits.has(check.field));
