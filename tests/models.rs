@@ -362,7 +362,7 @@ fn weights_in_bf16_give_finite_gradients_and_nearly_the_loss() {
             assert!(values.iter().all(|v| v.is_finite()), "{name}: {output} has {values:?}");
         }
         let (loss, exact) = (found["loss"][0], case["loss"].as_f64().unwrap());
-        assert!((loss / exact - 1.0).abs() < 0.02, "{name}: loss {loss}, in f32 {exact}");
+        assert!((loss / exact - 1.0).abs() < 3e-3, "{name}: loss {loss}, in f32 {exact}");
     }
 }
 
