@@ -233,7 +233,9 @@ fn parameters_and_classes_are_those_of_the_original() {
 fn frequencies_are_those_of_the_original() {
     for (name, case) in Expected::read().cases() {
         let model = parse(&case["written"]);
-        for (buffer, expected) in case["inverse_frequencies"].as_object().unwrap() {
+        let buffers = case["inverse_frequencies"].as_object().unwrap();
+        assert!(!buffers.is_empty(), "{name}");
+        for (buffer, expected) in buffers {
             let kind = if buffer.starts_with("sliding") { LayerKind::Sliding } else { LayerKind::Full };
             let found = model.rotary(kind).inverse_frequencies(BATCH[1]);
             let expected: Vec<f64> =
@@ -328,6 +330,28 @@ fn loss(model: &ModelConfig, dtype: DType, tokens: &HostArray) -> f64 {
     g.output("loss", loss);
     let program = compile(model, verify(g.finish()).unwrap(), "fsdp=1");
     run(model, &program, dtype, tokens)["loss"][0]
+}
+
+#[test]
+fn padding_behind_a_text_changes_none_of_its_logits() {
+    const TEXT: usize = 7;
+    let expected = Expected::read();
+    let model = parse(&expected.cases["cases"]["gemma3"]["written"]);
+    let g = Graph::new("logits");
+    let (_, [logits, _]) = write(&g, &model, DType::F32, BATCH);
+    g.output("logits", logits);
+    let program = compile(&model, verify(g.finish()).unwrap(), "fsdp=1");
+    let tokens = expected.tokens();
+    let mut padded = tokens.clone();
+    let (row, vocabulary) = (BATCH[1], model.vocab_size());
+    padded.as_mut_slice::<i32>().unwrap().chunks_exact_mut(row).for_each(|ids| ids[TEXT..].fill(0));
+    let [whole, cut] =
+        [&tokens, &padded].map(|tokens| run(&model, &program, DType::F32, tokens).remove("logits").unwrap());
+    for (whole, cut) in whole.chunks_exact(row * vocabulary).zip(cut.chunks_exact(row * vocabulary)) {
+        let (text, behind) = (0..TEXT * vocabulary, TEXT * vocabulary..);
+        assert_eq!(whole[text.clone()], cut[text]);
+        assert_ne!(whole[behind.clone()], cut[behind]);
+    }
 }
 
 #[test]

@@ -140,20 +140,20 @@ impl RotaryConfig {
                 original_max_position_embeddings,
                 ..
             } => {
-                // The pair, as a fraction, that turns so often within the original context.
-                let pair_of = |turns: f64| {
-                    let log = (original_max_position_embeddings as f64 / (turns * TAU)).ln();
-                    self.head_dim as f64 * log / (2.0 * self.theta.ln())
-                };
-                let whole = |pair: f64, rounded: f64| if truncate { rounded } else { pair };
-                let (first, last) = (pair_of(beta_fast), pair_of(beta_slow));
-                let first = whole(first, first.floor()).max(0.0);
-                let last = whole(last, last.ceil()).min(self.head_dim as f64 - 1.0);
-                // Where both are the same pair, it is the first to be divided in full.
+                let [first, last] =
+                    [beta_fast, beta_slow].map(|turns| self.pair_of(turns, original_max_position_embeddings));
+                let [first, last] = if truncate { [first.floor(), last.ceil()] } else { [first, last] };
+                let (first, last) = (first.max(0.0), last.min(self.head_dim as f64 - 1.0));
+                // Where both are the same pair, the next one is the first to be divided in full.
                 let width = if first == last { 0.001 } else { last - first };
                 blended(factor, 1.0 - ((pair as f64 - first) / width).clamp(0.0, 1.0))
             }
         }
+    }
+
+    /// The pair, as a fraction, that turns so often within a context of so many positions.
+    fn pair_of(&self, turns: f64, positions: usize) -> f64 {
+        self.head_dim as f64 * (positions as f64 / (turns * TAU)).ln() / (2.0 * self.theta.ln())
     }
 }
 
