@@ -5,7 +5,8 @@ mod support;
 use shardwright_checkpoint::HfWeights;
 use shardwright_partition::{DimRule, Lowering, PlanOptions, Strategy};
 use shardwright_train::{
-    AdamWConfig, LossDenominator, Schedule, ScheduleConfig, StepConfig, TrainState, TrainStep, WeightSource,
+    CausalLm, GroupConfig, LossDenominator, Schedule, ScheduleConfig, StepConfig, TrainState, TrainStep,
+    WeightSource,
 };
 use support::{Curve, CurveConfig, data, oracle_batches, oracle_model, oracle_step, runtime};
 
@@ -30,16 +31,15 @@ fn follow(
     let devices = shardwright_mesh::AbstractMesh::parse(mesh).unwrap().size();
     let runtime = runtime(devices);
     let mesh = runtime.mesh(mesh).unwrap();
-    let model = oracle_model(config.model_name());
+    let model = CausalLm { denominator, ..oracle_model(config.model_name()) };
     let weights = HfWeights::open(data("oracle/models").join(config.model_name())).unwrap();
     let step_config = StepConfig {
-        optimizer: AdamWConfig {
+        groups: GroupConfig {
             learning_rate: config.lr,
             weight_decay: config.weight_decay,
-            ..Default::default()
+            ..GroupConfig::default()
         },
         max_grad_norm: Some(config.max_norm),
-        loss_denominator: denominator,
         remat,
         lowering,
         ..oracle_step(&model, plan.clone())
@@ -47,11 +47,11 @@ fn follow(
     let step = TrainStep::compile(&runtime, &mesh, &model, &step_config).unwrap();
     let mut state = TrainState::new(&runtime, &step, WeightSource::Files(&weights)).unwrap();
 
-    let schedule = Schedule::new(&ScheduleConfig::default(), config.lr, curve.loss.len());
+    let schedule = Schedule::new(&ScheduleConfig::default(), curve.loss.len());
     let mut distance = Distance { loss: 0.0, norm: 0.0 };
     for (index, batch) in oracle_batches().iter().enumerate() {
-        let learning_rate = schedule.learning_rate(index);
-        let (next, metrics) = step.run(&runtime, state, batch, batch, learning_rate).unwrap();
+        let factor = schedule.factor(index);
+        let (next, metrics) = step.run(&runtime, state, &[batch, batch], factor).unwrap();
         state = next;
         let (loss, norm) = metrics.read().unwrap();
         // A NaN is as near to everything as it gets.
@@ -67,9 +67,12 @@ fn follow(
 fn the_schedule_is_that_of_the_curves() {
     for curve in Curve::all().values() {
         let (Some(config), Some(rates)) = (&curve.config, &curve.lr) else { continue };
-        let schedule = Schedule::new(&ScheduleConfig::default(), config.lr, rates.len());
+        let schedule = Schedule::new(&ScheduleConfig::default(), rates.len());
         for (step, rate) in rates.iter().enumerate() {
-            assert!((schedule.learning_rate(step) - rate).abs() <= 1e-15 * config.lr.max(1.0), "step {step}");
+            assert!(
+                (config.lr * schedule.factor(step) - rate).abs() <= 1e-15 * config.lr.max(1.0),
+                "step {step}"
+            );
         }
     }
 }

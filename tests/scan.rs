@@ -319,7 +319,7 @@ fn check_close(what: &str, found: &[HostArray], expected: &[HostArray]) {
 fn collectives(program: &Executable, kind: CollectiveKind) -> Vec<(u64, u64)> {
     let compiled = program.compiled().unwrap().unwrap();
     let of_kind = compiled.collectives.iter().filter(|c| c.kind == kind);
-    let mut found: Vec<(u64, u64)> = of_kind.map(|c| (c.bytes, c.runs.count)).collect();
+    let mut found: Vec<(u64, u64)> = of_kind.map(|c| (c.bytes(), c.runs.count)).collect();
     found.sort_unstable();
     found
 }

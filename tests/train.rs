@@ -4,14 +4,15 @@ mod support;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 use shardwright_checkpoint::HfWeights;
 use shardwright_model::{ModelConfig, parameters};
 use shardwright_tensor::DType;
 use shardwright_train::{
-    AdamWConfig, Event, LossDenominator, ModelSource, Observer, ScheduleConfig, ShardingConfig, StepMetrics,
-    StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults, prepare,
+    AdamW, Event, GroupConfig, LossDenominator, ModelSource, Observer, ScheduleConfig, ShardingConfig,
+    StepMetrics, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults, prepare,
 };
 use support::runtime;
 
@@ -49,7 +50,8 @@ impl Fixture {
             dataloader_drop_last: false,
             seed: 5,
             data_seed: None,
-            optimizer: AdamWConfig { learning_rate: 1e-2, ..Default::default() },
+            optimizer: Arc::new(AdamW::default()),
+            groups: GroupConfig { learning_rate: 1e-2, ..GroupConfig::default() },
             schedule: ScheduleConfig::default(),
             max_grad_norm: None,
             loss_denominator: LossDenominator::Targets,
@@ -222,7 +224,7 @@ fn training_in_which_nothing_would_be_sharded_is_not_called_fsdp() {
 #[test]
 fn numbers_that_are_lost_are_told_of_once() {
     let mut fixture = Fixture::new();
-    fixture.config.optimizer.learning_rate = 1e38;
+    fixture.config.groups.learning_rate = 1e38;
     fixture.config.num_train_epochs = 3.0;
     let mut recorder = Recorder::default();
     fixture.run(2, &mut recorder).unwrap();

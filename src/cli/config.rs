@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use shardwright_mesh::{AbstractMesh, MeshError};
@@ -10,7 +11,7 @@ use shardwright_partition::{
     Strategy, TENSOR_AXIS, UnknownKeys,
 };
 use shardwright_train::{
-    AdamWConfig, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
+    AdamW, GroupConfig, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
 };
 
 use super::failure::{Cause, Failure};
@@ -39,12 +40,15 @@ pub(super) fn train_config(settings: &Settings) -> Result<(TrainConfig, Notices)
         dataloader_drop_last: settings.dataloader_drop_last.value,
         seed: settings.seed.value,
         data_seed: settings.data_seed.as_ref().map(|s| s.value),
-        optimizer: AdamWConfig {
-            learning_rate: settings.learning_rate.value.0,
+        optimizer: Arc::new(AdamW {
             beta1: settings.adam_beta1.value.0,
             beta2: settings.adam_beta2.value.0,
             epsilon: settings.adam_epsilon.value.0,
+        }),
+        groups: GroupConfig {
+            learning_rate: settings.learning_rate.value.0,
             weight_decay: settings.weight_decay.value.0,
+            rules: Vec::new(),
         },
         schedule: schedule(settings, &mut notices),
         max_grad_norm: Some(settings.max_grad_norm.value.0).filter(|norm| *norm > 0.0),

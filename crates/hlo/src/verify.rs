@@ -146,7 +146,10 @@ pub enum Problem {
         index: usize,
     },
     /// A state or gradient that is not shaped as its parameter.
-    #[error("{user} has shape {found}, its parameter {name} is {expected}")]
+    #[error(
+        "{user} has shape {found}, its parameter {name} is {expected}{}",
+        .without.map_or(String::new(), |dim| format!(" and it is without dim {dim}"))
+    )]
     ParameterShape {
         /// Which state or gradient.
         user: String,
@@ -156,18 +159,8 @@ pub enum Problem {
         name: String,
         /// The type of the parameter.
         expected: TensorType,
-    },
-    /// A gradient of one row of a parameter that is not shaped as one.
-    #[error("{user} has shape {found}, and is no row of its parameter {name}, which is {parameter}")]
-    RowShape {
-        /// Which gradient.
-        user: String,
-        /// The type it has.
-        found: TensorType,
-        /// Name of the parameter.
-        name: String,
-        /// The type of the parameter.
-        parameter: TensorType,
+        /// The dim of the parameter that it has not.
+        without: Option<usize>,
     },
     /// An output that cannot take over its donor's memory.
     #[error("output {output} cannot take over the memory of argument {donor}: {reason}")]
@@ -197,7 +190,7 @@ pub enum Problem {
     },
 }
 
-/// Checks a module; see [`VerifyErrors`] for what it reports.
+/// Checks a module; [`Problem`] has what it looks for.
 ///
 /// # Errors
 /// All problems of the module, in program order.
@@ -262,8 +255,8 @@ impl<'m> Verifier<'m> {
         for Argument { name, value, kind, .. } in arguments {
             self.define(*value, |_| format!("argument {name}"));
             self.passable(*value, || format!("argument {name}"));
-            if let ArgumentKind::State { parameter } = *kind {
-                self.shaped_as_parameter(*value, parameter, |_| format!("state {name}"));
+            if let ArgumentKind::State { parameter, without } = *kind {
+                self.shaped_as_parameter(*value, parameter, without, |_| format!("state {name}"));
             }
         }
         self.distinct_names("arguments", arguments.iter().map(|a| a.name.as_str()));
@@ -322,10 +315,10 @@ impl<'m> Verifier<'m> {
         }
         match op {
             Op::Boundary(Role::Gradient { parameter }) => {
-                self.shaped_as_parameter(operands[0], *parameter, name);
+                self.shaped_as_parameter(operands[0], *parameter, None, name);
             }
             Op::Boundary(Role::RowGradient { parameter }) => {
-                self.shaped_as_row(operands[0], *parameter, name);
+                self.shaped_as_parameter(operands[0], *parameter, Some(0), name);
             }
             Op::ManualComputation(manual) => self.varying(manual, &regions[0], name),
             Op::AllGather { axes, .. }
@@ -488,34 +481,13 @@ impl<'m> Verifier<'m> {
         }
     }
 
-    fn shaped_as_parameter(&mut self, value: ValueId, index: usize, user: impl FnOnce(&Self) -> String) {
-        self.check_shape(
-            value,
-            index,
-            user,
-            |found, parameter| found == parameter,
-            |user, found, name, ty| Problem::ParameterShape { user, found, name, expected: ty },
-        );
-    }
-
-    fn shaped_as_row(&mut self, value: ValueId, index: usize, user: impl FnOnce(&Self) -> String) {
-        let is_row = |found: &[usize], parameter: &[usize]| parameter.get(1..) == Some(found);
-        self.check_shape(value, index, user, is_row, |user, found, name, parameter| Problem::RowShape {
-            user,
-            found,
-            name,
-            parameter,
-        });
-    }
-
-    /// Checks the dims of a value against those of a parameter.
-    fn check_shape(
+    /// Whether a value has the dims of a parameter, but for the one that it is without.
+    fn shaped_as_parameter(
         &mut self,
         value: ValueId,
         index: usize,
+        without: Option<usize>,
         user: impl FnOnce(&Self) -> String,
-        fits: impl FnOnce(&[usize], &[usize]) -> bool,
-        problem: impl FnOnce(String, TensorType, String, TensorType) -> Problem,
     ) {
         let parameter = self.module.arguments.get(index).filter(|a| a.kind == ArgumentKind::Parameter);
         let Some(parameter) = parameter else {
@@ -523,12 +495,16 @@ impl<'m> Verifier<'m> {
             self.problems.push(Problem::NotAParameter { user, index });
             return;
         };
-        let (Some(found), Some(ty)) = (self.type_of(value), self.type_of(parameter.value)) else {
+        let (Some(found), Some(expected)) = (self.type_of(value), self.type_of(parameter.value)) else {
             return; // Reported where the value is defined.
         };
-        if !fits(found.dims(), ty.dims()) {
-            let problem = problem(user(self), found.clone(), parameter.name.clone(), ty.clone());
-            self.problems.push(problem);
+        let kept = expected.dims().iter().enumerate().filter(|(dim, _)| Some(*dim) != without);
+        let is_there = without.is_none_or(|dim| dim < expected.rank());
+        if !is_there || !kept.map(|(_, size)| size).eq(found.dims()) {
+            let (found, expected) = (found.clone(), expected.clone());
+            let name = parameter.name.clone();
+            let user = user(self);
+            self.problems.push(Problem::ParameterShape { user, found, name, expected, without });
         }
     }
 

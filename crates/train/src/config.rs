@@ -1,11 +1,14 @@
 //! What a run is told: the meaning of the command line and its files, after both were read.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use shardwright_partition::{DimRule, FsdpConfig, Lowering, Strategy};
 
+use crate::{GroupConfig, Optimizer};
+
 /// A training run. Field names are those of Hugging Face's `TrainingArguments` and `run_clm.py` where those have one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct TrainConfig {
     /// Where the model comes from.
     pub model: ModelSource,
@@ -36,8 +39,10 @@ pub struct TrainConfig {
     /// Keys the order of the data.
     pub data_seed: Option<u64>,
 
-    /// Optimizer and its constants.
-    pub optimizer: AdamWConfig,
+    /// How parameters are updated.
+    pub optimizer: Arc<dyn Optimizer>,
+    /// Which are, and with which constants.
+    pub groups: GroupConfig,
     /// The learning rate over time.
     pub schedule: ScheduleConfig,
     /// Gradients are scaled down to this global L2 norm; `None` leaves them.
@@ -58,21 +63,6 @@ pub enum ModelSource {
     Config(PathBuf),
     /// A folder with `config.json` and weights.
     Pretrained(PathBuf),
-}
-
-/// AdamW as PyTorch defines it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdamWConfig {
-    /// The learning rate at its highest.
-    pub learning_rate: f64,
-    /// Decay of the mean of gradients.
-    pub beta1: f64,
-    /// Decay of the mean of squared gradients.
-    pub beta2: f64,
-    /// Added to the root of the mean square.
-    pub epsilon: f64,
-    /// Decoupled weight decay, of all parameters but biases and norms.
-    pub weight_decay: f64,
 }
 
 /// The learning rate over time, by Hugging Face's names.
@@ -135,13 +125,6 @@ pub struct ShardingConfig {
     pub fsdp: FsdpConfig,
     /// Rematerialise the wrapped units, whatever `fsdp` says: Trainer's `gradient_checkpointing`.
     pub gradient_checkpointing: bool,
-}
-
-impl Default for AdamWConfig {
-    /// Trainer's defaults.
-    fn default() -> Self {
-        AdamWConfig { learning_rate: 5e-5, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
-    }
 }
 
 impl Default for ScheduleConfig {

@@ -13,7 +13,7 @@ use shardwright_data::{
 };
 use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::{AbstractMesh, Mesh};
-use shardwright_model::{ModelConfig, ModuleInfo, modules, parameter_count, parameters, tensor_plan};
+use shardwright_model::{ModelConfig, ModuleInfo, parameter_count, parameters, tensor_plan};
 use shardwright_partition::explain::{Explanation, Subject};
 use shardwright_partition::{
     CollectiveSummary, FsdpConfig, Lowering, ModelModule, PlanOptions, ShardingPlan, Strategy, TENSOR_AXIS,
@@ -29,8 +29,8 @@ use crate::save::{
     BEGIN_TOKEN, END_TOKEN, UNKNOWN_TOKEN, check_empty, save_fsdp_config, save_model, save_results,
 };
 use crate::{
-    Event, ModelSource, Observer, Phase, ShardingConfig, StepConfig, StopFlag, TrainConfig, TrainError,
-    TrainResults, TrainState, TrainStep, WeightSource,
+    CausalLm, Event, Model, ModelSource, Observer, Phase, ShardingConfig, StepConfig, StopFlag, TrainConfig,
+    TrainError, TrainResults, TrainState, TrainStep, WeightSource,
 };
 
 /// Special tokens of a tokenizer that is trained because none was given, with the ids that Llama gives them.
@@ -39,7 +39,7 @@ const SPECIAL_TOKENS: [&str; 3] = [UNKNOWN_TOKEN, BEGIN_TOKEN, END_TOKEN];
 /// A run all of whose settings and files were read and found in order.
 pub struct Job {
     config: TrainConfig,
-    model: ModelConfig,
+    model: CausalLm,
     weights: Option<HfWeights>,
     tokenizer: Tokenizer,
     blocks: Blocks,
@@ -66,8 +66,14 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
     let _span = tracing::debug_span!("prepare").entered();
     let (config_path, model) = read_model_config(&config.model)?;
     let sharding = &config.sharding;
-    let modules = model_modules(&model);
-    let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &["LlamaDecoderLayer"])?;
+    // Of as many positions as the model has, until the text and its tokenizer are known.
+    let mut lm = CausalLm {
+        block_size: model.max_position_embeddings(),
+        denominator: config.loss_denominator,
+        config: model.clone(),
+    };
+    let modules = model_modules(&lm);
+    let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &lm.wrapped_by_default())?;
     check_tensor_axis(sharding, &model)?;
     if let Some(kept) = &sharding.fsdp.keep_gathered {
         wrap = wrap.keeping_gathered(kept);
@@ -106,6 +112,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
     if let Some(notice) = &block_size.notice {
         observer.event(Event::Notice(notice));
     }
+    lm.block_size = block_size.tokens;
     observer.event(Event::Phase(Phase::Tokenize));
     let blocks = Blocks::from_corpus(&corpus, &tokenizer, block_size.tokens, Remainder::DropPerGroup)?;
     let blocks = match config.max_train_samples {
@@ -119,7 +126,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
         dropped_tokens: blocks.dropped_tokens(),
         vocab_size: tokenizer.vocab_size(),
     });
-    Ok(Job { config: config.clone(), model, weights, tokenizer, blocks, wrap, remat })
+    Ok(Job { config: config.clone(), model: lm, weights, tokenizer, blocks, wrap, remat })
 }
 
 fn read_model_config(source: &ModelSource) -> Result<(PathBuf, ModelConfig), TrainError> {
@@ -147,9 +154,9 @@ fn file_in(path: &Path, name: &str) -> PathBuf {
 }
 
 /// The model's modules, with the numbers that the parameters inside them hold.
-pub fn model_modules(model: &ModelConfig) -> Vec<ModelModule> {
+pub fn model_modules(model: &dyn Model) -> Vec<ModelModule> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    for parameter in parameters(model) {
+    for parameter in model.parameters() {
         let mut path = parameter.name.as_str();
         while !path.is_empty() {
             path = path.rsplit_once('.').map_or("", |(outer, _)| outer);
@@ -160,7 +167,7 @@ pub fn model_modules(model: &ModelConfig) -> Vec<ModelModule> {
         let parameters = counts.get(&m.path).copied().unwrap_or(0);
         ModelModule { path: m.path, class: m.class.to_owned(), parameters }
     };
-    modules(model).into_iter().map(module).collect()
+    model.modules().into_iter().map(module).collect()
 }
 
 fn open_weights(
@@ -289,7 +296,7 @@ impl Job {
         let plan = step_config.sharding_plan(&self.model, &module, mesh.shape())?;
         self.check_sharded(&plan, observer)?;
         observer.event(Event::Plan {
-            parameters: parameter_count(&self.model),
+            parameters: parameter_count(&self.model.config),
             mesh,
             plan: &plan,
             wrapped_units: self.wrap.len(),
@@ -307,7 +314,7 @@ impl Job {
     ) -> Result<(), TrainError> {
         let _span = tracing::debug_span!("save").entered();
         let folder = &self.config.output_dir;
-        save_model(folder, &self.model, &self.tokenizer, step.parameters(), state)?;
+        save_model(folder, &self.model.config, &self.tokenizer, step.parameters(), state)?;
         save_results(folder, results, &run.trainer_state(results))?;
         if self.config.sharding.strategy != Strategy::NoShard {
             let fsdp = FsdpConfig { grad_ckpt: self.remat, ..self.config.sharding.fsdp.clone() };
@@ -337,10 +344,9 @@ impl Job {
         let sharding = &self.config.sharding;
         StepConfig {
             global_batch_size,
-            block_size: self.blocks.block_size(),
-            optimizer: self.config.optimizer,
+            optimizer: self.config.optimizer.clone(),
+            groups: self.config.groups.clone(),
             max_grad_norm: self.config.max_grad_norm,
-            loss_denominator: self.config.loss_denominator,
             wrap: self.wrap.clone(),
             remat: self.remat,
             plan: PlanOptions {
@@ -381,7 +387,7 @@ impl Job {
         plan: ShardingPlan,
         observer: &mut dyn Observer,
     ) -> Result<(TrainStep, Option<Draws>), TrainError> {
-        let (infos, places) = (parameters(&self.model), plan.arguments().to_vec());
+        let (infos, places) = (parameters(&self.model.config), plan.arguments().to_vec());
         thread::scope(|scope| {
             // The step takes long, and a part of that time only one processor.
             let draws = || Draws::compile(runtime, mesh, &infos, &places);

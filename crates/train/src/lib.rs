@@ -18,12 +18,15 @@
 /// Labels that are made in one crate are left out in another.
 const _: () = assert!(shardwright_data::IGNORED_LABEL == shardwright_model::IGNORED_LABEL);
 
-mod adamw;
+mod causal_lm;
 mod config;
 mod draw;
 mod error;
 mod event;
+mod groups;
 mod job;
+mod model;
+mod optimizer;
 mod results;
 mod run;
 mod save;
@@ -32,14 +35,17 @@ mod state;
 mod step;
 mod torus;
 
+pub use causal_lm::CausalLm;
 pub use config::{
-    AdamWConfig, LossDenominator, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig,
-    Warmup,
+    LossDenominator, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
 };
 pub use error::{TrainError, TrainErrorKind};
 pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};
+pub use groups::{Group, GroupConfig, GroupRule, ParameterGroups};
 pub use job::{Job, model_modules, prepare, prepare_unsaved};
+pub use model::{BatchInput, Model, ModelLoss};
+pub use optimizer::{AdamW, Held, Optimizer, StateInfo, Update, Updated};
 pub use results::{LogRecord, TrainResults};
 pub use schedule::Schedule;
 pub use state::{TrainState, WeightSource};
-pub use step::{PendingMetrics, StepConfig, TrainStep};
+pub use step::{PendingMetrics, StateLayout, StateSlot, StepConfig, TrainStep};

@@ -40,7 +40,7 @@ impl<'a> Run<'a> {
         let per_epoch = batches.steps_per_epoch() as f64;
         let by_epochs = || (config.num_train_epochs * per_epoch).ceil() as usize;
         let total_steps = config.max_steps.unwrap_or_else(by_epochs);
-        let schedule = Schedule::new(&config.schedule, config.optimizer.learning_rate, total_steps);
+        let schedule = Schedule::new(&config.schedule, total_steps);
         Run {
             config,
             batches,
@@ -81,9 +81,10 @@ impl<'a> Run<'a> {
             let Some(batch) = tracing::debug_span!("next batch").in_scope(|| batches.next()) else { break };
             let batch = batch?;
             self.examples += batch.block_indices.len();
-            let learning_rate = self.schedule.learning_rate(number);
-            let (next, metrics) =
-                self.step.run(runtime, state, &batch.input_ids, &batch.labels, learning_rate)?;
+            let factor = self.schedule.factor(number);
+            let learning_rate = self.config.groups.learning_rate * factor;
+            let arrays = [&batch.input_ids, &batch.labels];
+            let (next, metrics) = self.step.run(runtime, state, &arrays, factor)?;
             state = next;
             if let Some(previous) = previous.replace(Started { number, learning_rate, metrics }) {
                 self.note(&previous, observer)?;

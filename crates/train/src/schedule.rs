@@ -1,12 +1,11 @@
 use crate::{ScheduleConfig, ScheduleKind, Warmup};
 
-/// The learning rate of each step, by the formulas of Hugging Face's `get_scheduler`.
+/// What learning rates are multiplied by at each step, by the formulas of Hugging Face's `get_scheduler`.
 ///
 /// With `w` warm-up steps of `n`, step `k` (from 0) has the factor `k / w` while `k < w`; then `(n − k) / (n − w)` if
 /// linear, `(1 + cos(π (k − w) / (n − w))) / 2` if cosine, 1 if constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    peak: f64,
     kind: ScheduleKind,
     warmup: usize,
     steps: usize,
@@ -14,29 +13,28 @@ pub struct Schedule {
 
 impl Schedule {
     /// The schedule of a run of this many steps.
-    pub fn new(config: &ScheduleConfig, peak: f64, steps: usize) -> Schedule {
+    pub fn new(config: &ScheduleConfig, steps: usize) -> Schedule {
         let warmup = match config.warmup {
             Warmup::Steps(steps) => steps,
             Warmup::Ratio(ratio) => (ratio * steps as f64).ceil() as usize,
         };
-        Schedule { peak, kind: config.kind, warmup, steps }
+        Schedule { kind: config.kind, warmup, steps }
     }
 
-    /// The learning rate of the step with this number, counted from 0.
-    pub fn learning_rate(&self, step: usize) -> f64 {
+    /// What learning rates are multiplied by at the step with this number, counted from 0.
+    pub fn factor(&self, step: usize) -> f64 {
         if step < self.warmup {
-            return self.peak * step as f64 / self.warmup as f64;
+            return step as f64 / self.warmup as f64;
         }
         let falling = self.steps.saturating_sub(self.warmup).max(1) as f64;
-        let factor = match self.kind {
+        match self.kind {
             ScheduleKind::Constant => 1.0,
             ScheduleKind::Linear => self.steps.saturating_sub(step) as f64 / falling,
             ScheduleKind::Cosine => {
                 let progress = (step - self.warmup) as f64 / falling;
                 0.5 * (1.0 + (std::f64::consts::PI * progress.min(1.0)).cos())
             }
-        };
-        self.peak * factor
+        }
     }
 }
 
@@ -46,9 +44,9 @@ mod tests {
 
     #[track_caller]
     fn check(kind: ScheduleKind, warmup: Warmup, expected: [f64; 5]) {
-        let schedule = Schedule::new(&ScheduleConfig { kind, warmup }, 8.0, 4);
+        let schedule = Schedule::new(&ScheduleConfig { kind, warmup }, 4);
         for (step, expected) in expected.into_iter().enumerate() {
-            let rate = schedule.learning_rate(step);
+            let rate = 8.0 * schedule.factor(step);
             assert!((rate - expected).abs() < 1e-12, "step {step}: {rate}, not {expected}");
         }
     }

@@ -55,7 +55,7 @@ impl<'a> Plan<'a> {
         let gathers_again = collectives.iter().flat_map(|collective| &collective.pieces).any(is_again);
         let updated = subject.outputs.iter().filter_map(|output| output.updates);
         let trained = |updated: usize| match subject.arguments.get(updated)?.kind {
-            ArgumentKind::State { parameter } => Some(parameter),
+            ArgumentKind::State { parameter, .. } => Some(parameter),
             _ => Some(updated),
         };
         Plan { subject, gathers_again, trained: updated.filter_map(trained).collect() }

@@ -115,10 +115,12 @@ fn argument_spec(
             (spec, sliced.map_or(Decision::Fsdp, |sliced| Decision::FsdpPast { sliced }))
         }
         // Its parameter comes before it or not. A state of nothing has no place to follow.
-        ArgumentKind::State { parameter: index } => match module.arguments.get(index) {
+        ArgumentKind::State { parameter: index, without } => match module.arguments.get(index) {
             Some(parameter) => {
                 let ty = module.ty(parameter.value);
                 let spec = parameter_spec(&parameter.name, ty, mesh, options, sliced(index))?;
+                let kept = spec.dims().iter().enumerate().filter(|(dim, _)| Some(*dim) != without);
+                let spec = PartitionSpec::new(kept.map(|(_, entry)| entry.clone()));
                 (spec, Decision::Follows(index))
             }
             None => whole(),

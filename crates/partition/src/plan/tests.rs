@@ -12,7 +12,7 @@ fn module(parameters: &[(&str, &[usize])], batch: usize) -> Module {
         m.add_argument_of_kind(*name, f32(dims), ArgumentKind::Parameter);
     }
     for (parameter, (name, dims)) in parameters.iter().enumerate() {
-        let kind = ArgumentKind::State { parameter };
+        let kind = ArgumentKind::State { parameter, without: None };
         m.add_argument_of_kind(format!("exp_avg.{name}"), f32(dims), kind);
     }
     let ids = TensorType::new(DType::S32, [batch, 16]).unwrap();
@@ -130,7 +130,7 @@ fn the_table_lists_parameters() {
 #[test]
 fn a_state_of_nothing_is_whole() {
     let mut m = module(&[("w", &[8])], 8);
-    m.arguments[1].kind = ArgumentKind::State { parameter: 9 };
+    m.arguments[1].kind = ArgumentKind::State { parameter: 9, without: None };
     let plan =
         ShardingPlan::new(&m, &AbstractMesh::parse("fsdp=8").unwrap(), &PlanOptions::default()).unwrap();
     assert_eq!(plan.arguments()[1].sharding.spec().to_string(), "(-)");
