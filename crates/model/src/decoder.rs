@@ -57,6 +57,26 @@ impl<'c> Weights<'c> {
 /// mask: labels of [`IGNORED_LABEL`](crate::IGNORED_LABEL) keep it out of the loss. Texts that share an example see
 /// those before them; padding before a text would be seen by it.
 ///
+/// ```
+/// use shardwright_graph::Graph;
+/// use shardwright_hlo::ArgumentKind;
+/// use shardwright_model::{ModelConfig, Weights, logits};
+/// use shardwright_tensor::{DType, TensorType};
+///
+/// let text = r#"{"model_type": "qwen3", "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2,
+///                "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24, "vocab_size": 260}"#;
+/// let config = ModelConfig::parse(text, "config.json")?;
+/// let g = Graph::new("forward");
+/// let weights = Weights::new(&config, |p| {
+///     let ty = TensorType::new(DType::Bf16, p.shape.clone()).expect("a small array");
+///     g.argument(&p.name, ty, ArgumentKind::Parameter)
+/// });
+/// let input_ids = g.argument("input_ids", TensorType::new(DType::S32, [8, 32])?, ArgumentKind::Batch);
+/// let logits = logits(&g, &weights, input_ids)?;
+/// assert_eq!(g.ty(logits).to_string(), "f32[8,32,260]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// When the values in `weights` are not of the shapes that the configuration gives.
 pub fn logits(g: &Graph, weights: &Weights<'_>, input_ids: Value) -> Result<Value> {
