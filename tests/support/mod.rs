@@ -104,7 +104,7 @@ impl CompiledStep {
     /// Result bytes of the collectives of one kind along these axes.
     pub(crate) fn bytes(&self, kind: CollectiveKind, axes: &str) -> Vec<usize> {
         let along = self.of_kind(kind).into_iter().filter(|(_, found)| found == axes);
-        along.map(|(c, _)| usize::try_from(c.bytes).unwrap()).collect()
+        along.map(|(c, _)| usize::try_from(c.bytes()).unwrap()).collect()
     }
 
     /// How many collectives of one kind there are.

@@ -110,7 +110,7 @@ impl ManualComputation {
     ///
     /// # Errors
     /// When the sharding is for another rank.
-    pub fn shard_type(&self, sharding: &NamedSharding, ty: &TensorType) -> Result<TensorType, InferError> {
+    fn shard_type(&self, sharding: &NamedSharding, ty: &TensorType) -> Result<TensorType, InferError> {
         let wrong = |reason: String| InferError::Manual { reason };
         sharding.check_rank(ty.dims()).map_err(|e| wrong(e.to_string()))?;
         let shards = sharding.shards_per_dim();

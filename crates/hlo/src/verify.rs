@@ -190,7 +190,7 @@ pub enum Problem {
     },
 }
 
-/// Checks a module; see [`VerifyErrors`] for what it reports.
+/// Checks a module; [`Problem`] has what it looks for.
 ///
 /// # Errors
 /// All problems of the module, in program order.

@@ -63,12 +63,15 @@ impl<'p> Shards<'p> {
     ///
     /// # Errors
     /// When a parameter is split over an axis along which all devices see the same examples: the gradient of what is
-    /// gathered there is no sum.
+    /// gathered there is no sum. And on meshes of more devices than can be listed.
     pub fn new(plan: &'p ShardingPlan) -> Result<Shards<'p>, PlanError> {
         let batches = plan.arguments().iter().filter(|a| a.kind == ArgumentKind::Batch);
         let used: BTreeSet<AxisName> = batches.flat_map(|a| wide_axes(&a.sharding)).collect();
         let data: Vec<AxisName> =
             plan.mesh().axis_names().filter(|axis| used.contains(*axis)).cloned().collect();
+        if AxisGroup::new(plan.mesh(), data.iter().cloned()).is_err() {
+            return Err(PlanError::TooManyDevices { mesh: plan.mesh().clone() });
+        }
         for argument in plan.arguments() {
             if let Some(axis) = wide_axes(&argument.sharding).find(|axis| !data.contains(axis)) {
                 let argument = argument.name.clone();
@@ -107,12 +110,10 @@ impl<'p> Shards<'p> {
         ops.extend(self.group(replicas).map(Op::Vary));
         for (dim, entry) in parameter.sharding.spec().dims().iter().enumerate() {
             for axis in entry.axes.iter().rev() {
-                let group = self.group(split.iter().filter(|split| *split == axis).cloned());
-                ops.extend(group.map(|axes| Op::AllGather { dim, axes }));
+                ops.extend(self.group([axis.clone()]).map(|axes| Op::AllGather { dim, axes }));
             }
         }
-        let padded = self.plan.mesh().size() > 1 && parameter.padding_bytes > 0;
-        ops.extend(padded.then(|| Op::Slice(whole(&parameter.ty))));
+        ops.extend((parameter.padding_bytes > 0).then(|| Op::Slice(whole(&parameter.ty))));
         ops
     }
 
@@ -130,7 +131,8 @@ impl<'p> Shards<'p> {
     }
 
     fn group(&self, axes: impl IntoIterator<Item = AxisName>) -> Option<AxisGroup> {
-        let group = AxisGroup::new(self.plan.mesh(), axes).expect("axes of the mesh, each once");
+        let group =
+            AxisGroup::new(self.plan.mesh(), axes).expect("axes of the mesh, each once, which can be listed");
         (group.size() > 1).then_some(group)
     }
 }
@@ -208,7 +210,7 @@ fn wide_axes(sharding: &NamedSharding) -> impl Iterator<Item = AxisName> {
 }
 
 /// The bounds of an array that lies, padded, at the beginning of each dim.
-fn whole(ty: &TensorType) -> SliceBounds {
+pub(crate) fn whole(ty: &TensorType) -> SliceBounds {
     SliceBounds { starts: vec![0; ty.rank()], limits: ty.dims().to_vec(), strides: vec![1; ty.rank()] }
 }
 
@@ -370,6 +372,15 @@ mod tests {
                 assert!(Lowering::default().shards(&plan).unwrap().is_some(), "{mesh} {options:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_mesh_of_more_devices_than_can_be_listed_is_annotated() {
+        let mut m = Module::new("step");
+        m.add_argument_of_kind("w", f32(&[1 << 21]), ArgumentKind::Parameter);
+        let plan = plan(&m, "data=4,fsdp=524288", &PlanOptions::default());
+        assert!(Lowering::Auto.shards(&plan).unwrap().is_none());
+        expect!["mesh data=4, fsdp=524288 has 2097152 devices, and the explicit lowering lists those that exchange something, up to 1048576; the annotate lowering leaves that to the compiler"].assert_eq(&Lowering::Explicit.shards(&plan).unwrap_err().to_string());
     }
 
     #[test]

@@ -53,6 +53,15 @@ pub enum PlanError {
         /// The axis.
         axis: AxisName,
     },
+    /// A mesh of more devices than a program can list, and a lowering that lists them.
+    #[error(
+        "mesh {mesh} has {} devices, and the explicit lowering lists those that exchange something, up to 1048576; the annotate lowering leaves that to the compiler",
+        mesh.size()
+    )]
+    TooManyDevices {
+        /// The mesh.
+        mesh: AbstractMesh,
+    },
     /// Parameters cannot be split for storage over the axis that layers are split over.
     #[error(
         "parameters cannot be sharded over the axis {TENSOR_AXIS}, over which all devices see the same examples; choose another axis"
