@@ -328,18 +328,30 @@ mod tests {
     #[test]
     fn the_carry_is_stacked_and_what_the_reverse_pass_uses_but_no_weight_and_no_mask() {
         // Of the layer: x, the masked product, and tanh.
-        check_states(Recompute::Nothing, expect![[r#"
+        check_states(
+            Recompute::Nothing,
+            expect![[r#"
             s32[] f32[2,4] f32[3,2,4] f32[3,2,4] f32[3,2,4]
-            s32[] f32[2,4] f32[4] f32[3,4,6]"#]]);
-        check_states(Recompute::Weights, expect![[r#"
+            s32[] f32[2,4] f32[4] f32[3,4,6]"#]],
+        );
+        check_states(
+            Recompute::Weights,
+            expect![[r#"
             s32[] f32[2,4] f32[3,2,4] f32[3,2,4] f32[3,2,4]
-            s32[] f32[2,4] f32[4] f32[3,4,6]"#]]);
-        check_states(Recompute::Activations, expect![[r#"
+            s32[] f32[2,4] f32[4] f32[3,4,6]"#]],
+        );
+        check_states(
+            Recompute::Activations,
+            expect![[r#"
             s32[] f32[2,4] f32[3,2,4]
-            s32[] f32[2,4] f32[4] f32[3,4,6]"#]]);
-        check_states(Recompute::All, expect![[r#"
+            s32[] f32[2,4] f32[4] f32[3,4,6]"#]],
+        );
+        check_states(
+            Recompute::All,
+            expect![[r#"
             s32[] f32[2,4] f32[3,2,4]
-            s32[] f32[2,4] f32[4] f32[3,4,6]"#]]);
+            s32[] f32[2,4] f32[4] f32[3,4,6]"#]],
+        );
     }
 
     #[test]
