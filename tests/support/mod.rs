@@ -15,7 +15,7 @@ use shardwright_partition::{Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
 use shardwright_train::{
-    AdamW, CausalLm, GroupConfig, LossDenominator, Model, PrecisionConfig, StepConfig, TrainStep,
+    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, PrecisionConfig, StepConfig, TrainStep,
     model_modules,
 };
 
@@ -61,7 +61,7 @@ pub(crate) fn oracle_step(model: &CausalLm, plan: PlanOptions) -> StepConfig {
         dot_precision: Precision::Default,
         optimizer: Arc::new(AdamW::default()),
         groups: GroupConfig::default(),
-        max_grad_norm: Some(1.0),
+        clipping: Clipping { norm: Some(1.0), ..Clipping::default() },
         wrap: WrapPolicy::resolve(&WrapConfig::ModelDefault, &known, &model.wrapped_by_default()).unwrap(),
         remat: false,
         plan,

@@ -10,7 +10,7 @@ use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
 
-use crate::PrecisionError;
+use crate::{GroupError, PrecisionError};
 
 /// Why a run did not come to its end.
 #[derive(Debug, Error)]
@@ -46,6 +46,9 @@ pub enum TrainError {
     /// The classes to wrap.
     #[error(transparent)]
     Wrap(#[from] WrapError),
+    /// The parameter groups.
+    #[error(transparent)]
+    Groups(#[from] GroupError),
     /// The sharding plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -149,6 +152,7 @@ impl TrainError {
             | TrainError::Data(_)
             | TrainError::Checkpoint(_)
             | TrainError::Wrap(_)
+            | TrainError::Groups(_)
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)

@@ -8,7 +8,7 @@ mod writer;
 
 use std::sync::Arc;
 
-use shardwright_graph::{GraphError, Recompute};
+use shardwright_graph::Recompute;
 use shardwright_hlo::{ArgumentKind, Module, Precision, VerifiedModule, verify};
 use shardwright_mesh::AbstractMesh;
 use shardwright_model::ParameterInfo;
@@ -17,9 +17,12 @@ use shardwright_partition::{
 };
 use shardwright_tensor::{ShapeError, TensorType};
 
-use crate::{GroupConfig, Model, Optimizer, ParameterGroups, PrecisionConfig, StateInfo, TrainError};
+use crate::{
+    Clipping, GroupConfig, GroupError, Model, Optimizer, ParameterGroups, PrecisionConfig, StateInfo,
+    TrainError,
+};
 
-pub use compiled::{PendingMetrics, TrainStep};
+pub use compiled::{PendingMetrics, StepReading, TrainStep};
 pub use eval::{EvalStep, PendingLoss};
 use program::Program;
 
@@ -39,8 +42,8 @@ pub struct StepConfig {
     pub optimizer: Arc<dyn Optimizer>,
     /// Which are, and with which constants.
     pub groups: GroupConfig,
-    /// Gradients are scaled down to this global L2 norm; `None` leaves them.
-    pub max_grad_norm: Option<f64>,
+    /// What gradients are limited to.
+    pub clipping: Clipping,
     /// The units at whose boundaries activations are pinned.
     pub wrap: WrapPolicy,
     /// Whether these units are computed again in the backward pass.
@@ -75,14 +78,15 @@ pub struct StateSlot {
 }
 
 impl StateLayout {
-    fn new(model: &dyn Model, config: &StepConfig) -> StateLayout {
+    fn new(model: &dyn Model, config: &StepConfig) -> Result<StateLayout, GroupError> {
         let parameters = model.parameters();
-        let groups = ParameterGroups::new(&config.groups, &parameters);
+        let groups = ParameterGroups::new(&config.groups, &parameters)?;
+        config.clipping.check(&parameters)?;
         let slots = groups.trained().flat_map(|parameter| {
             let kept = config.optimizer.state(&parameters[parameter].shape);
             kept.into_iter().map(move |info| StateSlot { parameter, info })
         });
-        StateLayout { slots: slots.collect(), groups, parameters, precision: config.precision }
+        Ok(StateLayout { slots: slots.collect(), groups, parameters, precision: config.precision })
     }
 
     /// The type that the parameter with this index is kept in.
@@ -116,15 +120,15 @@ impl StateLayout {
 
 impl StepConfig {
     /// The program of a step: takes the parameters, what the optimizer keeps, a batch and the numbers of the step; gives
-    /// what it has updated, then `[loss, gradient norm]`.
+    /// what it has updated, then the squared norm of each gradient, then `[loss, gradient norm]`.
     ///
     /// # Errors
-    /// When the model's sizes do not make a program, the batch cannot be cut into its parts, or models are not trained in
-    /// the dtypes.
+    /// When the groups do not fit the model, its sizes do not make a program, the batch cannot be cut into its parts, or
+    /// models are not trained in the dtypes.
     pub fn module(&self, model: &dyn Model) -> Result<VerifiedModule, TrainError> {
         self.precision.check()?;
         self.check_accumulation(1)?;
-        Ok(verify(Program::new(self, model, None).trace()?)?)
+        Ok(verify(Program::new(self, model, None)?.trace()?)?)
     }
 
     /// Where the arguments of the step's program lie. Over a tensor axis, the model is split by the plan that the
@@ -156,7 +160,7 @@ impl StepConfig {
         module: VerifiedModule,
         plan: &ShardingPlan,
     ) -> Result<ShardedModule, TrainError> {
-        self.lower_traced(module, plan, |shards| Program::new(self, model, Some(shards)).trace())
+        self.lower_traced(module, plan, |shards| Ok(Program::new(self, model, Some(shards))?.trace()?))
     }
 
     /// Lowers a program and a plan of it; `body` writes it over shards.
@@ -164,7 +168,7 @@ impl StepConfig {
         &self,
         module: VerifiedModule,
         plan: &ShardingPlan,
-        body: impl FnOnce(&Shards<'_>) -> Result<Module, GraphError>,
+        body: impl FnOnce(&Shards<'_>) -> Result<Module, TrainError>,
     ) -> Result<ShardedModule, TrainError> {
         match self.lowering.shards(plan)? {
             None => Ok(ShardedModule::from_plan(module, plan, &self.wrap)?),

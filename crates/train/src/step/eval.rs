@@ -1,6 +1,5 @@
 //! The loss of a batch, without gradients: what a model is evaluated with.
 
-use shardwright_graph::GraphError;
 use shardwright_hlo::{Module, verify};
 use shardwright_mesh::Mesh;
 use shardwright_partition::{ShardingPlan, Shards};
@@ -86,8 +85,8 @@ fn trace(
     model: &dyn Model,
     examples: usize,
     shards: Option<&Shards<'_>>,
-) -> Result<Module, GraphError> {
-    let mut w = Writer::new("eval_step", config, model, shards);
+) -> Result<Module, TrainError> {
+    let mut w = Writer::new("eval_step", config, model, shards)?;
     let parameters = w.parameters()?;
     let batch = w.batch(examples)?;
     let loss = model.loss(&w.g, &parameters, &batch)?;

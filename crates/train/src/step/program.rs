@@ -11,9 +11,9 @@ use shardwright_partition::Shards;
 use shardwright_tensor::{DType, TensorType};
 
 use super::StepConfig;
-use super::norm::{clip, global_norm};
+use super::norm::{self, GradientNorms};
 use super::writer::Writer;
-use crate::{Held, Model, Update, Updated};
+use crate::{GroupError, Held, Model, Update, Updated};
 
 type Result<T> = std::result::Result<T, GraphError>;
 
@@ -37,8 +37,8 @@ impl<'a> Program<'a> {
         config: &'a StepConfig,
         model: &'a dyn Model,
         shards: Option<&'a Shards<'a>>,
-    ) -> Program<'a> {
-        Program { w: Writer::new("train_step", config, model, shards) }
+    ) -> std::result::Result<Program<'a>, GroupError> {
+        Ok(Program { w: Writer::new("train_step", config, model, shards)? })
     }
 
     pub(super) fn trace(mut self) -> Result<Module> {
@@ -46,13 +46,13 @@ impl<'a> Program<'a> {
         let (loss, gradients) = self.loss_and_gradients(&inputs)?;
         let Writer { g, config, layout, shards, .. } = &self.w;
         let trained: Vec<usize> = layout.groups.trained().collect();
-        let norm = global_norm(g, &trained, &gradients, *shards)?;
-        let gradients = match config.max_grad_norm {
-            Some(max_norm) => clip(g, &gradients, norm, max_norm)?,
-            None => gradients,
-        };
+        let norms = GradientNorms::new(g, &trained, &gradients, *shards)?;
+        let is_clipped = |index: &usize| config.clipping.covers(&layout.parameters[*index].name);
+        let clipped: Vec<bool> = trained.iter().map(is_clipped).collect();
+        let gradients = norm::clip(g, &config.clipping, &clipped, &gradients, &norms)?;
         self.update(&inputs, &gradients)?;
-        let both = [g.reshape(loss, &[1])?, g.reshape(norm, &[1])?];
+        g.output("gradient_squares", norms.stacked(g)?);
+        let both = [g.reshape(loss, &[1])?, g.reshape(norms.global(g)?, &[1])?];
         g.output("metrics", g.concatenate(&both, 0)?);
         Ok(self.w.g.finish())
     }
@@ -141,11 +141,13 @@ impl<'a> Program<'a> {
             let state: Vec<Value> = slots.map(|(_, value)| *value).collect();
             let group = layout.groups.of(index).expect("it is trained");
             let kept = inputs.parameters[index];
+            let dims = &layout.parameters[index].shape;
+            let held = match shards {
+                Some(shards) => Held::shard(dims, shards, index),
+                None => Held::whole(dims),
+            };
             let update = Update {
-                held: Held {
-                    dims: &layout.parameters[index].shape,
-                    shards: shards.map(|shards| (shards, index)),
-                },
+                held: &held,
                 parameter: g.convert(kept, DType::F32)?,
                 state: &state,
                 gradient,

@@ -6,7 +6,7 @@ use shardwright_partition::Shards;
 use shardwright_tensor::{DType, TensorType};
 
 use super::{StateLayout, StepConfig};
-use crate::Model;
+use crate::{GroupError, Model};
 
 type Result<T> = std::result::Result<T, GraphError>;
 
@@ -27,10 +27,10 @@ impl<'a> Writer<'a> {
         config: &'a StepConfig,
         model: &'a dyn Model,
         shards: Option<&'a Shards<'a>>,
-    ) -> Writer<'a> {
+    ) -> std::result::Result<Writer<'a>, GroupError> {
         let g = Graph::with_precision(name, config.dot_precision).reducing_in(config.precision.reduce);
-        let layout = StateLayout::new(model, config);
-        Writer { g, config, model, shards, layout, arguments: 0 }
+        let layout = StateLayout::new(model, config)?;
+        Ok(Writer { g, config, model, shards, layout, arguments: 0 })
     }
 
     /// The parameters as they are kept. Where they are used, they are converted to what is computed in, and then
