@@ -10,6 +10,8 @@ use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
 
+use crate::{GroupError, PrecisionError};
+
 /// Why a run did not come to its end.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -44,9 +46,27 @@ pub enum TrainError {
     /// The classes to wrap.
     #[error(transparent)]
     Wrap(#[from] WrapError),
+    /// The parameter groups.
+    #[error(transparent)]
+    Groups(#[from] GroupError),
     /// The sharding plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Dtypes that models are not trained in.
+    #[error(transparent)]
+    Precision(#[from] PrecisionError),
+    /// A batch that cannot be cut into micro-batches.
+    #[error(
+        "a step of {examples} examples is not {micro_batches} micro-batches of equal parts for {shards} data shards: at least 1 micro-batch, and examples that divide by both numbers together"
+    )]
+    Accumulation {
+        /// Examples of one step on all devices.
+        examples: usize,
+        /// Gradient accumulation steps.
+        micro_batches: usize,
+        /// Devices that see different examples.
+        shards: usize,
+    },
     /// A tensor axis that does not fit the model.
     #[error(transparent)]
     Tensor(#[from] TensorError),
@@ -132,9 +152,12 @@ impl TrainError {
             | TrainError::Data(_)
             | TrainError::Checkpoint(_)
             | TrainError::Wrap(_)
+            | TrainError::Groups(_)
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)
+            | TrainError::Precision(_)
+            | TrainError::Accumulation { .. }
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::Mesh => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::CompilerDied => {

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use shardwright_checkpoint::{Expected, HfWeights, make_writable_folder};
 use shardwright_data::{
-    BatchPlan, Batches, Blocks, Corpus, CorpusOptions, Remainder, Skipped, Tokenizer, effective_block_size,
+    BatchPlan, Batches, BlockOptions, Blocks, Corpus, CorpusOptions, Skipped, Tokenizer, effective_block_size,
 };
 use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::{AbstractMesh, Mesh};
@@ -29,8 +29,8 @@ use crate::save::{
     BEGIN_TOKEN, END_TOKEN, UNKNOWN_TOKEN, check_empty, save_fsdp_config, save_model, save_results,
 };
 use crate::{
-    CausalLm, Event, Model, ModelSource, Observer, Phase, ShardingConfig, StepConfig, StopFlag, TrainConfig,
-    TrainError, TrainResults, TrainState, TrainStep, WeightSource,
+    CausalLm, Event, Model, ModelSource, Observer, ParameterGroups, Phase, ShardingConfig, StepConfig,
+    StopFlag, TrainConfig, TrainError, TrainResults, TrainState, TrainStep, WeightSource,
 };
 
 /// Special tokens of a tokenizer that is trained because none was given, with the ids that Llama gives them.
@@ -79,6 +79,8 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
         wrap = wrap.keeping_gathered(kept);
     }
     let infos = parameters(&model);
+    ParameterGroups::new(&config.groups, &infos)?;
+    config.clipping.check(&infos)?;
     let names = modules.iter().map(|m| m.path.as_str()).chain(infos.iter().map(|p| p.name.as_str()));
     for notice in sharding.fsdp.unmatched(names) {
         observer.event(Event::Notice(&notice.to_string()));
@@ -114,7 +116,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
     }
     lm.block_size = block_size.tokens;
     observer.event(Event::Phase(Phase::Tokenize));
-    let blocks = Blocks::from_corpus(&corpus, &tokenizer, block_size.tokens, Remainder::DropPerGroup)?;
+    let blocks = Blocks::from_corpus(&corpus, &tokenizer, &BlockOptions::new(block_size.tokens))?;
     let blocks = match config.max_train_samples {
         Some(most) => blocks.take(most),
         None => blocks,
@@ -331,7 +333,8 @@ impl Job {
 
     fn batches(&self, mesh: &Mesh) -> Result<Batches, TrainError> {
         let shards: usize = data_axes(mesh.shape()).filter_map(|axis| mesh.shape().axis_size(axis)).product();
-        let global_batch_size = self.config.per_device_train_batch_size.saturating_mul(shards);
+        let micro_batch = self.config.per_device_train_batch_size.saturating_mul(shards);
+        let global_batch_size = micro_batch.saturating_mul(self.config.gradient_accumulation_steps);
         let plan = BatchPlan {
             drop_last: self.config.dataloader_drop_last,
             seed: self.config.data_seed.unwrap_or(self.config.seed),
@@ -344,9 +347,12 @@ impl Job {
         let sharding = &self.config.sharding;
         StepConfig {
             global_batch_size,
+            gradient_accumulation_steps: self.config.gradient_accumulation_steps,
+            precision: self.config.precision,
+            dot_precision: self.config.dot_precision,
             optimizer: self.config.optimizer.clone(),
             groups: self.config.groups.clone(),
-            max_grad_norm: self.config.max_grad_norm,
+            clipping: self.config.clipping.clone(),
             wrap: self.wrap.clone(),
             remat: self.remat,
             plan: PlanOptions {

@@ -27,6 +27,7 @@ mod groups;
 mod job;
 mod model;
 mod optimizer;
+mod precision;
 mod results;
 mod run;
 mod save;
@@ -37,15 +38,19 @@ mod torus;
 
 pub use causal_lm::CausalLm;
 pub use config::{
-    LossDenominator, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
+    Clipping, Curve, EvaluationConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource,
+    ReportTo, ScheduleConfig, ScheduleKind, ShardingConfig, StableDecay, TrainConfig, Warmup,
 };
 pub use error::{TrainError, TrainErrorKind};
 pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};
-pub use groups::{Group, GroupConfig, GroupRule, ParameterGroups};
+pub use groups::{Group, GroupConfig, GroupError, GroupRule, ParameterGroups};
 pub use job::{Job, model_modules, prepare, prepare_unsaved};
 pub use model::{BatchInput, Model, ModelLoss};
-pub use optimizer::{AdamW, Held, Optimizer, StateInfo, Update, Updated};
+pub use optimizer::{Adafactor, AdamW, Held, Lion, Momentum, Optimizer, Sgd, StateInfo, Update, Updated};
+pub use precision::{PrecisionConfig, PrecisionError};
 pub use results::{LogRecord, TrainResults};
 pub use schedule::Schedule;
 pub use state::{TrainState, WeightSource};
-pub use step::{PendingMetrics, StateLayout, StateSlot, StepConfig, TrainStep};
+pub use step::{
+    EvalStep, PendingLoss, PendingMetrics, StateLayout, StateSlot, StepConfig, StepReading, TrainStep,
+};
