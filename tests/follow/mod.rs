@@ -15,7 +15,7 @@ use shardwright_train::{
 };
 
 use crate::support::{
-    Curve, CurveConfig, oracle_batches, oracle_masked_labels, oracle_model, oracle_step, runtime,
+    BATCH, Curve, CurveConfig, oracle_batches, oracle_masked_labels, oracle_model, oracle_step, runtime,
 };
 
 /// A curve, and the model and the step that it is of.
@@ -59,8 +59,10 @@ impl Followed {
         let labels = if self.config.masked { oracle_masked_labels() } else { oracle_batches() };
         let schedule = Schedule::new(&ScheduleConfig::default(), self.curve.loss.len());
         let batches = oracle_batches();
+        let examples = self.step.global_batch_size;
         let run = |(index, (ids, labels)): (usize, (&HostArray, &HostArray))| {
-            started.run(&[ids, labels], schedule.factor(index))
+            let (ids, labels) = (filled(ids, examples, 0), filled(labels, examples, -100));
+            started.run(&[&ids, &labels], schedule.factor(index))
         };
         batches.iter().zip(&labels).enumerate().map(run).collect()
     }
@@ -109,4 +111,11 @@ impl Started {
         let parameters = &self.state.as_ref().unwrap().parameters;
         parameters.iter().flat_map(|p| p.to_host().unwrap().to_f64()).collect()
     }
+}
+
+/// An array of a batch with as many examples more as are missing, all of this number.
+pub(crate) fn filled(array: &HostArray, examples: usize, with: i32) -> HostArray {
+    let mut values = array.as_slice::<i32>().unwrap().to_vec();
+    values.resize(examples * BATCH[1], with);
+    HostArray::from_slice(&[examples, BATCH[1]], &values).unwrap()
 }
