@@ -2,13 +2,17 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use shardwright_checkpoint::HfWeights;
 use shardwright_partition::{DimRule, Lowering, PlanOptions, Strategy};
 use shardwright_train::{
-    CausalLm, GroupConfig, LossDenominator, Schedule, ScheduleConfig, StepConfig, TrainState, TrainStep,
-    WeightSource,
+    Adafactor, AdamW, CausalLm, Clipping, GroupConfig, GroupRule, LossDenominator, Optimizer, Schedule,
+    ScheduleConfig, ScheduleKind, StepConfig, StepReading, TrainState, TrainStep, Warmup, WeightSource,
 };
-use support::{Curve, CurveConfig, data, oracle_batches, oracle_model, oracle_step, runtime};
+use support::{
+    Curve, CurveConfig, oracle_batches, oracle_masked_labels, oracle_model, oracle_step, runtime,
+};
 
 const LOSS_TOLERANCE: f64 = 2e-5;
 const NORM_TOLERANCE: f64 = 2e-5;
@@ -17,6 +21,37 @@ const NORM_TOLERANCE: f64 = 2e-5;
 struct Distance {
     loss: f64,
     norm: f64,
+}
+
+fn optimizer(config: &CurveConfig) -> Arc<dyn Optimizer> {
+    match &*config.opt {
+        "adamw" => Arc::new(AdamW::default()),
+        "adafactor" => Arc::new(Adafactor::default()),
+        other => panic!("no optimizer {other}"),
+    }
+}
+
+fn groups(config: &CurveConfig) -> GroupConfig {
+    let frozen = |pattern: &String| GroupRule {
+        pattern: pattern.parse().unwrap(),
+        learning_rate: None,
+        weight_decay: None,
+        trained: false,
+    };
+    GroupConfig {
+        learning_rate: config.lr,
+        weight_decay: config.weight_decay,
+        rules: config.freeze.iter().map(frozen).collect(),
+    }
+}
+
+fn schedule(config: &CurveConfig, steps: usize) -> Schedule {
+    let kind = match &*config.schedule {
+        "linear" => ScheduleKind::Linear,
+        "cosine" => ScheduleKind::Cosine { cycles: 0.5, floor: 0.0 },
+        other => panic!("no schedule {other}"),
+    };
+    Schedule::new(&ScheduleConfig { kind, warmup: Warmup::Steps(config.warmup) }, steps)
 }
 
 fn follow(
@@ -32,14 +67,11 @@ fn follow(
     let runtime = runtime(devices);
     let mesh = runtime.mesh(mesh).unwrap();
     let model = CausalLm { denominator, ..oracle_model(config.model_name()) };
-    let weights = HfWeights::open(data("oracle/models").join(config.model_name())).unwrap();
+    let weights = HfWeights::open(config.weights()).unwrap();
     let step_config = StepConfig {
-        groups: GroupConfig {
-            learning_rate: config.lr,
-            weight_decay: config.weight_decay,
-            ..GroupConfig::default()
-        },
-        max_grad_norm: Some(config.max_norm),
+        optimizer: optimizer(config),
+        groups: groups(config),
+        clipping: Clipping { norm: Some(config.max_norm), ..Clipping::default() },
         remat,
         lowering,
         ..oracle_step(&model, plan.clone())
@@ -47,13 +79,15 @@ fn follow(
     let step = TrainStep::compile(&runtime, &mesh, &model, &step_config).unwrap();
     let mut state = TrainState::new(&runtime, &step, WeightSource::Files(&weights)).unwrap();
 
-    let schedule = Schedule::new(&ScheduleConfig::default(), curve.loss.len());
+    let schedule = schedule(config, curve.loss.len());
+    let batches = oracle_batches();
+    let labels = if config.masked { oracle_masked_labels() } else { oracle_batches() };
     let mut distance = Distance { loss: 0.0, norm: 0.0 };
-    for (index, batch) in oracle_batches().iter().enumerate() {
+    for (index, (batch, labels)) in batches.iter().zip(&labels).enumerate() {
         let factor = schedule.factor(index);
-        let (next, metrics) = step.run(&runtime, state, &[batch, batch], factor).unwrap();
+        let (next, metrics) = step.run(&runtime, state, &[batch, labels], factor).unwrap();
         state = next;
-        let (loss, norm) = metrics.read().unwrap();
+        let StepReading { loss, grad_norm: norm } = metrics.read().unwrap();
         // A NaN is as near to everything as it gets.
         assert!(loss.is_finite() && norm.is_finite(), "step {index}: loss {loss}, norm {norm}");
         distance.loss = distance.loss.max((loss - curve.loss[index]).abs());
@@ -67,7 +101,7 @@ fn follow(
 fn the_schedule_is_that_of_the_curves() {
     for curve in Curve::all().values() {
         let (Some(config), Some(rates)) = (&curve.config, &curve.lr) else { continue };
-        let schedule = Schedule::new(&ScheduleConfig::default(), rates.len());
+        let schedule = schedule(config, rates.len());
         for (step, rate) in rates.iter().enumerate() {
             assert!(
                 (config.lr * schedule.factor(step) - rate).abs() <= 1e-15 * config.lr.max(1.0),
@@ -101,8 +135,6 @@ fn check_lowered(name: &str, meshes: &[&str], plan: &PlanOptions, lowering: Lowe
     assert!(!report.contains("TOO FAR"), "\n{report}");
 }
 
-const ONE_AXIS: [&str; 4] = ["fsdp=1", "fsdp=2", "fsdp=4", "fsdp=8"];
-
 macro_rules! curves {
     ($($test:ident: $name:literal, $meshes:expr;)*) => {
         $(#[test] fn $test() { check($name, &$meshes, &PlanOptions::default()); })*
@@ -110,19 +142,38 @@ macro_rules! curves {
 }
 
 curves! {
-    adamw: "adamw_fp32", ONE_AXIS;
-    adamw_high_learning_rate: "adamw_fp32_lr2e-3", ONE_AXIS;
-    adamw_weight_decay: "adamw_wd", ONE_AXIS;
-    adamw_without_clipping: "adamw_noclip", ONE_AXIS;
-    adamw_gradient_checkpointing: "adamw_ckpt", ONE_AXIS;
-    adamw_tied_embeddings: "adamw_tied", ONE_AXIS;
-    adamw_biases: "adamw_bias_wd", ONE_AXIS;
-    adamw_sizes_that_do_not_divide: "adamw_odd", ONE_AXIS;
+    adamw: "adamw_fp32", ["fsdp=1", "fsdp=8"];
+    adamw_high_learning_rate: "adamw_fp32_lr2e-3", ["fsdp=1", "fsdp=2", "fsdp=4", "fsdp=8"];
+    adamw_masked_labels: "adamw_masked", ["data=2,fsdp=4"];
+    adamw_weight_decay: "adamw_wd", ["fsdp=2", "fsdp=8"];
+    adamw_biases: "adamw_bias_wd", ["fsdp=4", "fsdp=8"];
+    adamw_frozen_embeddings: "adamw_frozen_embed", ["fsdp=8"];
+    adamw_tied_embeddings: "adamw_tied", ["fsdp=1", "fsdp=2", "fsdp=8"];
+    adamw_tied_embeddings_weight_decay: "adamw_tied_wd", ["data=2,fsdp=4"];
+    adamw_scaled_positions: "adamw_rope_llama3", ["fsdp=4"];
+    adamw_sizes_that_do_not_divide: "adamw_odd", ["fsdp=1", "fsdp=4", "fsdp=8"];
+    adamw_warmup_and_cosine: "adamw_warmup_cosine", ["fsdp=2"];
+    adamw_without_clipping: "adamw_noclip", ["fsdp=4", "fsdp=8"];
+    adamw_gradient_checkpointing: "adamw_ckpt", ["fsdp=1", "fsdp=4"];
     adamw_with_a_data_axis: "adamw_fp32_lr2e-3", ["data=2,fsdp=4", "data=4,fsdp=2"];
     adamw_with_a_tensor_axis: "adamw_fp32_lr2e-3", ["fsdp=4,tensor=2", "fsdp=2,tensor=4", "data=2,fsdp=2,tensor=2"];
     adamw_tied_embeddings_with_a_tensor_axis: "adamw_tied", ["fsdp=4,tensor=2"];
     adamw_biases_with_a_tensor_axis: "adamw_bias_wd", ["fsdp=4,tensor=2"];
     adamw_sizes_that_do_not_divide_with_a_tensor_axis: "adamw_odd", ["fsdp=4,tensor=2"];
+    adafactor: "adafactor_fp32", ["fsdp=8"];
+    adafactor_high_learning_rate: "adafactor_fp32_lr2e-3", ["fsdp=1", "fsdp=4", "data=2,fsdp=4"];
+    adafactor_masked_labels: "adafactor_masked", ["fsdp=2"];
+    adafactor_weight_decay: "adafactor_wd", ["fsdp=8"];
+    adafactor_biases: "adafactor_bias_wd", ["data=2,fsdp=4"];
+    adafactor_frozen_embeddings: "adafactor_frozen_embed", ["data=2,fsdp=4"];
+    adafactor_tied_embeddings: "adafactor_tied", ["fsdp=4"];
+    adafactor_tied_embeddings_weight_decay: "adafactor_tied_wd", ["fsdp=2"];
+    adafactor_scaled_positions: "adafactor_rope_llama3", ["fsdp=8"];
+    adafactor_sizes_that_do_not_divide: "adafactor_odd", ["fsdp=8", "data=2,fsdp=4"];
+    adafactor_warmup_and_cosine: "adafactor_warmup_cosine", ["fsdp=4"];
+    adafactor_without_clipping: "adafactor_noclip", ["fsdp=2"];
+    adafactor_gradient_checkpointing: "adafactor_ckpt", ["fsdp=8"];
+    adafactor_with_a_tensor_axis: "adafactor_fp32_lr2e-3", ["fsdp=4,tensor=2"];
 }
 
 #[test]
@@ -135,6 +186,8 @@ fn strategies_and_dim_rules_do_not_change_the_numbers() {
     // Padded: no dim of this model divides by 8.
     check("adamw_odd", &["fsdp=8"], &rule(DimRule::StrictLargest));
     check("adamw_odd", &["fsdp=8"], &rule(DimRule::Dim0));
+    check("adafactor_odd", &["data=2,fsdp=4"], &rule(DimRule::StrictLargest));
+    check("adafactor_odd", &["fsdp=8"], &rule(DimRule::Dim0));
 }
 
 macro_rules! annotated_curves {
@@ -150,6 +203,9 @@ fn by(strategy: Strategy) -> PlanOptions {
 
 annotated_curves! {
     annotated: "adamw_fp32_lr2e-3", ["fsdp=8", "data=2,fsdp=4", "data=4,fsdp=2", "fsdp=1"], PlanOptions::default();
+    annotated_adafactor: "adafactor_fp32_lr2e-3", ["fsdp=8"], PlanOptions::default();
+    annotated_adafactor_padded: "adafactor_odd", ["fsdp=8"],
+        PlanOptions { dim_rule: DimRule::StrictLargest, ..PlanOptions::default() };
     annotated_weight_decay: "adamw_wd", ["fsdp=8"], PlanOptions::default();
     annotated_without_clipping: "adamw_noclip", ["fsdp=4"], PlanOptions::default();
     annotated_tied_embeddings: "adamw_tied", ["fsdp=8", "data=2,fsdp=4"], PlanOptions::default();
