@@ -176,6 +176,12 @@ fn commands_that_do_not_exist_are_named_with_the_nearest_one() {
         error: command fetsh is unknown; did you mean fetch?
         hint: `shardwright --help` lists the commands
         exit code 2
+        > explain train --learning_rat 1
+        error: flag --learning_rat is unknown; did you mean --learning_rate?
+        exit code 2
+        > explain train --quux
+        error: flag --quux is unknown; `shardwright explain train --help` lists the settings
+        exit code 2
         > devices --max_steps 3
         error: flag --max_steps is a flag of `shardwright train`
         exit code 2
@@ -193,6 +199,8 @@ fn commands_that_do_not_exist_are_named_with_the_nearest_one() {
         &[
             show(&["trian"]),
             show(&["plugins", "fetsh"]),
+            show(&["explain", "train", "--learning_rat", "1"]),
+            show(&["explain", "train", "--quux"]),
             show(&["devices", "--max_steps", "3"]),
             show(&["--cpu_devices", "0", "devices"]),
             show(&["devices", "--cpu-devices=many"]),
@@ -745,7 +753,7 @@ fn models_that_cannot_be_are_refused() {
         "\"model_type\": \"llama\"",
         "\"model_type\": \"gpt2\"",
         expect![[r#"
-        error: config.json: model_type is gpt2; supported: llama
+        error: config.json: model_type is gpt2; supported: llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text
         exit code 2
     "#]],
     );
@@ -1005,7 +1013,7 @@ fn interrupt(signals: usize, config: &str) -> String {
 fn an_error_after_a_signal_is_told_and_a_second_signal_is_not_waited_for() {
     expect![[r#"
         stopping…
-        error: config.json: model_type is gpt2; supported: llama
+        error: config.json: model_type is gpt2; supported: llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text
         exit code 2
     "#]]
     .assert_eq(&interrupt(1, &QUICKSTART.replace("\"llama\"", "\"gpt2\"")));

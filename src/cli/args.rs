@@ -391,9 +391,9 @@ fn told_or_failed(error: &clap::Error, words: &[OsString]) -> Result<Parsed, Fai
         ErrorKind::UnknownArgument => Err(unknown_argument(&argument, words)),
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand);
-            let known = [
-                "train", "shard", "run", "explain", "devices", "doctor", "plugins", "list", "fetch", "verify",
-            ];
+            let all = Cli::command();
+            let (_, command) = command_of(&all, words);
+            let known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
             let nearest = nearest(&given, &known).map(|name| format!("; did you mean {name}?"));
             let failure =
                 Failure::input(format!("command {given} is unknown{}", nearest.unwrap_or_default()));
@@ -438,12 +438,25 @@ fn unknown_argument(argument: &str, words: &[OsString]) -> Failure {
     let flags = |command: &clap::Command| -> Vec<String> {
         command.get_arguments().filter_map(Arg::get_long).map(str::to_owned).collect()
     };
-    let asked = words.iter().skip(1).find_map(|word| all.find_subcommand(word));
-    let known: Vec<String> = flags(&all).into_iter().chain(asked.map(flags).unwrap_or_default()).collect();
+    let (asked, command) = command_of(&all, words);
+    let known: Vec<String> = flags(&all).into_iter().chain(flags(command)).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let why = match all.get_subcommands().find(|other| flags(other).iter().any(|flag| flag == name)) {
         Some(other) => format!("is a flag of `shardwright {}`", other.get_name()),
-        None => explain_unknown(name, "--", &known, asked.map_or("train", clap::Command::get_name)),
+        None => explain_unknown(name, "--", &known, if asked.is_empty() { "train" } else { &asked }),
     };
     Failure::input(format!("flag --{name} {why}"))
+}
+
+/// The command that a command line asks for, and its name with those of the commands that it is one of, such as `explain
+/// train`; all of them where it asks for none.
+fn command_of<'a>(all: &'a clap::Command, words: &[OsString]) -> (String, &'a clap::Command) {
+    let (mut names, mut command) = (Vec::new(), all);
+    for word in words.iter().skip(1) {
+        if let Some(inner) = command.find_subcommand(word) {
+            names.push(inner.get_name());
+            command = inner;
+        }
+    }
+    (names.join(" "), command)
 }

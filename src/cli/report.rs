@@ -88,7 +88,7 @@ impl Report {
     /// What is worth knowing about the plan.
     fn lints(&self, plan: &ShardingPlan) {
         let lints = lint(plan, &LintOptions::default());
-        self.bar.suspend(|| tell_lints(&lints, self.verbosity));
+        self.bar.suspend(|| tell_lints(&lints, self.verbosity, None));
     }
 
     fn phase(&mut self, phase: Phase) {

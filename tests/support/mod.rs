@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
+use shardwright_hlo::Precision;
 use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, AxisName, Mesh};
 use shardwright_model::{ModelConfig, ParameterInfo, parameters};
@@ -14,7 +15,8 @@ use shardwright_partition::{Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
 use shardwright_train::{
-    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, StepConfig, TrainStep, model_modules,
+    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, PrecisionConfig, StepConfig, TrainStep,
+    model_modules,
 };
 
 /// Examples of a batch of the curves, and the tokens of each.
@@ -54,6 +56,9 @@ pub(crate) fn oracle_step(model: &CausalLm, plan: PlanOptions) -> StepConfig {
     let known = model_modules(model);
     StepConfig {
         global_batch_size: BATCH[0],
+        gradient_accumulation_steps: 1,
+        precision: PrecisionConfig::default(),
+        dot_precision: Precision::Default,
         optimizer: Arc::new(AdamW::default()),
         groups: GroupConfig::default(),
         clipping: Clipping { norm: Some(1.0), ..Clipping::default() },
@@ -104,7 +109,7 @@ impl CompiledStep {
     /// Result bytes of the collectives of one kind along these axes.
     pub(crate) fn bytes(&self, kind: CollectiveKind, axes: &str) -> Vec<usize> {
         let along = self.of_kind(kind).into_iter().filter(|(_, found)| found == axes);
-        along.map(|(c, _)| usize::try_from(c.bytes).unwrap()).collect()
+        along.map(|(c, _)| usize::try_from(c.bytes()).unwrap()).collect()
     }
 
     /// How many collectives of one kind there are.

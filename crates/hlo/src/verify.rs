@@ -20,8 +20,8 @@ use shardwright_mesh::AxisName;
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
-use crate::collective::VaryingProblem;
 use crate::infer::{List, infer_instruction};
+use crate::varying::VaryingProblem;
 use crate::{
     Argument, ArgumentKind, AxisGroup, Function, InferError, Instruction, ManualComputation, Module, Op,
     Output, Region, Role, Unit, ValueId, ValueType,
@@ -190,7 +190,7 @@ pub enum Problem {
     },
 }
 
-/// Checks a module; see [`VerifyErrors`] for what it reports.
+/// Checks a module; [`Problem`] has what it looks for.
 ///
 /// # Errors
 /// All problems of the module, in program order.
@@ -316,6 +316,9 @@ impl<'m> Verifier<'m> {
         match op {
             Op::Boundary(Role::Gradient { parameter }) => {
                 self.shaped_as_parameter(operands[0], *parameter, None, name);
+            }
+            Op::Boundary(Role::RowGradient { parameter }) => {
+                self.shaped_as_parameter(operands[0], *parameter, Some(0), name);
             }
             Op::ManualComputation(manual) => self.varying(manual, &regions[0], name),
             Op::AllGather { axes, .. }

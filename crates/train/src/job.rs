@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use shardwright_checkpoint::{Expected, HfWeights, make_writable_folder};
 use shardwright_data::{
-    BatchPlan, Batches, Blocks, Corpus, CorpusOptions, Remainder, Skipped, Tokenizer, effective_block_size,
+    BatchPlan, Batches, BlockOptions, Blocks, Corpus, CorpusOptions, Skipped, Tokenizer, effective_block_size,
 };
 use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::{AbstractMesh, Mesh};
@@ -116,7 +116,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
     }
     lm.block_size = block_size.tokens;
     observer.event(Event::Phase(Phase::Tokenize));
-    let blocks = Blocks::from_corpus(&corpus, &tokenizer, block_size.tokens, Remainder::DropPerGroup)?;
+    let blocks = Blocks::from_corpus(&corpus, &tokenizer, &BlockOptions::new(block_size.tokens))?;
     let blocks = match config.max_train_samples {
         Some(most) => blocks.take(most),
         None => blocks,
@@ -333,7 +333,8 @@ impl Job {
 
     fn batches(&self, mesh: &Mesh) -> Result<Batches, TrainError> {
         let shards: usize = data_axes(mesh.shape()).filter_map(|axis| mesh.shape().axis_size(axis)).product();
-        let global_batch_size = self.config.per_device_train_batch_size.saturating_mul(shards);
+        let micro_batch = self.config.per_device_train_batch_size.saturating_mul(shards);
+        let global_batch_size = micro_batch.saturating_mul(self.config.gradient_accumulation_steps);
         let plan = BatchPlan {
             drop_last: self.config.dataloader_drop_last,
             seed: self.config.data_seed.unwrap_or(self.config.seed),
@@ -346,6 +347,9 @@ impl Job {
         let sharding = &self.config.sharding;
         StepConfig {
             global_batch_size,
+            gradient_accumulation_steps: self.config.gradient_accumulation_steps,
+            precision: self.config.precision,
+            dot_precision: self.config.dot_precision,
             optimizer: self.config.optimizer.clone(),
             groups: self.config.groups.clone(),
             clipping: self.config.clipping.clone(),

@@ -7,7 +7,7 @@ use super::keys::{self, KEYS, KeySpec, Role};
 use super::notice::Notice;
 use super::value::{Kind, Setting, describe};
 use super::{Findings, UnknownKeys};
-use crate::entries::Entries;
+use crate::json::{Entries, JsonError, from_json};
 
 /// The known keys of a configuration with their values, each once, in file order.
 #[derive(Default)]
@@ -27,20 +27,13 @@ pub(super) struct Given {
 
 /// The entries of a JSON object as written, repeated keys included.
 pub(super) fn parse_entries(text: &str, origin: &str) -> Result<Vec<(String, Value)>, FsdpConfigError> {
-    // Some editors put a byte order mark before the text, which JSON does not allow.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let syntax_error = |error: serde_json::Error| {
-        let message = error.to_string();
-        let position = format!(" at line {} column {}", error.line(), error.column());
-        FsdpConfigError::Syntax {
-            origin: origin.to_owned(),
-            // The JSON reader calls the start of the text column 0.
-            line: error.line().max(1),
-            column: error.column().max(1),
-            message: message.strip_suffix(&position).unwrap_or(&message).to_owned(),
-        }
+    let syntax_error = |JsonError { line, column, message }| FsdpConfigError::Syntax {
+        origin: origin.to_owned(),
+        line,
+        column,
+        message,
     };
-    serde_json::from_str(text).map(|Entries(entries)| entries).map_err(syntax_error)
+    from_json(text).map(|Entries(entries)| entries).map_err(syntax_error)
 }
 
 impl RawConfig {
