@@ -18,34 +18,48 @@
 /// Labels that are made in one crate are left out in another.
 const _: () = assert!(shardwright_data::IGNORED_LABEL == shardwright_model::IGNORED_LABEL);
 
+mod card;
 mod causal_lm;
 mod config;
 mod draw;
 mod error;
+mod eval_stub;
+mod evaluate;
 mod event;
 mod groups;
+mod interval;
 mod job;
+mod log;
 mod model;
 mod optimizer;
+mod peak;
+mod prepare;
+mod programs;
+mod readings;
 mod results;
 mod run;
 mod save;
 mod schedule;
 mod state;
 mod step;
+mod texts;
 mod torus;
 
 pub use causal_lm::CausalLm;
 pub use config::{
-    LossDenominator, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
+    EvaluationConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource, ReportTo, ScheduleConfig,
+    ScheduleKind, ShardingConfig, TrainConfig, Warmup,
 };
 pub use error::{TrainError, TrainErrorKind};
-pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};
+pub use eval_stub::{EvalStep, PendingLoss};
+pub use event::{Event, Observer, Phase, Split, StepProgress, StopFlag, TrainStart};
 pub use groups::{Group, GroupConfig, GroupRule, ParameterGroups};
-pub use job::{Job, model_modules, prepare, prepare_unsaved};
+pub use job::Job;
+pub use log::{EndRecord, EvaluationRecord, LogRecord, TrainRecord};
 pub use model::{BatchInput, Model, ModelLoss};
 pub use optimizer::{AdamW, Held, Optimizer, StateInfo, Update, Updated};
-pub use results::{LogRecord, TrainResults};
+pub use prepare::{model_modules, prepare, prepare_unsaved};
+pub use results::{EvaluationResults, RunResults, TrainResults};
 pub use schedule::Schedule;
 pub use state::{TrainState, WeightSource};
 pub use step::{PendingMetrics, StateLayout, StateSlot, StepConfig, TrainStep};

@@ -7,7 +7,7 @@ use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::Mesh;
 use shardwright_model::ParameterInfo;
 use shardwright_partition::ShardingPlan;
-use shardwright_runtime::{Argument, Executable, ExecutableValue, Runtime, ShardedArray};
+use shardwright_runtime::{Argument, Executable, ExecutableValue, Execution, Runtime, ShardedArray};
 use shardwright_tensor::HostArray;
 
 use super::{StateLayout, StepConfig};
@@ -22,7 +22,10 @@ pub struct TrainStep {
 }
 
 /// Loss and gradient norm of a step that may still be under way.
-pub struct PendingMetrics(ShardedArray);
+pub struct PendingMetrics {
+    values: ShardedArray,
+    execution: Execution,
+}
 
 impl TrainStep {
     /// Plans, shards and compiles the step for a mesh.
@@ -58,6 +61,11 @@ impl TrainStep {
     /// The compiled step.
     pub fn executable(&self) -> &Executable {
         &self.executable
+    }
+
+    /// The output with the loss and the gradient norm.
+    pub(crate) fn metrics(&self) -> &ExecutableValue {
+        self.executable.outputs().last().expect("the program gives metrics")
     }
 
     /// Where its arguments lie.
@@ -108,14 +116,15 @@ impl TrainStep {
         };
         let mut arguments: Vec<Argument<'_>> = (0..count).map(argument).collect();
         arguments.extend(state.into_iter().chain(inputs).map(Argument::Donate));
-        let mut outputs = self.executable.execute(arguments)?.outputs;
-        let metrics = outputs.pop().expect("the program gives metrics");
+        let mut execution = self.executable.execute(arguments)?;
+        let mut outputs = std::mem::take(&mut execution.outputs);
+        let values = outputs.pop().expect("the program gives metrics");
         let mut outputs = outputs.into_iter();
         let parameter = |index| frozen.remove(&index).or_else(|| outputs.next());
         let parameters = (0..count).map(parameter).collect::<Option<_>>();
         let parameters = parameters.expect("the program gives what it trains");
         let state = TrainState { step: step + 1, parameters, state: outputs.collect() };
-        Ok((state, PendingMetrics(metrics)))
+        Ok((state, PendingMetrics { values, execution }))
     }
 
     /// The numbers of a step, `f32[group, number]`; in f64 until here.
@@ -134,7 +143,20 @@ impl PendingMetrics {
     /// # Errors
     /// When the step failed.
     pub fn read(&self) -> Result<(f64, f64), TrainError> {
-        let metrics = self.0.to_host()?.to_f64();
+        let metrics = self.values.to_host()?.to_f64();
         Ok((metrics[0], metrics[1]))
+    }
+
+    /// Waits for the step, and copies nothing.
+    ///
+    /// # Errors
+    /// When the step failed.
+    pub fn wait(&self) -> Result<(), TrainError> {
+        Ok(self.execution.wait()?)
+    }
+
+    /// Loss and gradient norm, `f32[2]`, on every device.
+    pub(crate) fn values(&self) -> &ShardedArray {
+        &self.values
     }
 }
