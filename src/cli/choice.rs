@@ -11,7 +11,7 @@ use shardwright_train::{LossDenominator, ReportTo};
 use super::value::{Arity, Value};
 
 /// How sharding is written into a program.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Lowerings {
     /// So.
     One(Lowering),
@@ -20,7 +20,7 @@ pub(super) enum Lowerings {
 }
 
 /// Values with names.
-pub(super) trait Choice: Copy + 'static {
+pub(super) trait Choice: Copy + PartialEq + 'static {
     /// Stands for the value in the help.
     const PLACEHOLDER: &'static str;
     /// What can be chosen; several names may mean the same.
@@ -30,6 +30,11 @@ pub(super) trait Choice: Copy + 'static {
     /// Names that have a meaning elsewhere which could be taken for one of the choices, how it differs, and what to
     /// choose.
     const OTHERWISE: &'static [(&'static str, &'static str)] = &[];
+
+    /// The first of its names.
+    fn word(self) -> &'static str {
+        Self::CHOICES.iter().find(|(_, choice)| *choice == self).map_or("", |(name, _)| *name)
+    }
 }
 
 /// Optimizers.
@@ -178,10 +183,13 @@ impl Choice for When {
         &[("no", When::No), ("steps", When::Steps), ("epoch", When::Epoch)];
 }
 
+const CHECKPOINTS: &str = "writes checkpoints, and only the final model is written yet; use no";
+
 impl Choice for SaveStrategy {
     const PLACEHOLDER: &'static str = "WHEN";
     const CHOICES: &'static [(&'static str, Self)] = &[("no", SaveStrategy::No)];
-    const ELSEWHERE: &'static [&'static str] = &["steps", "epoch", "best"];
+    const OTHERWISE: &'static [(&'static str, &'static str)] =
+        &[("steps", CHECKPOINTS), ("epoch", CHECKPOINTS), ("best", CHECKPOINTS)];
 }
 
 impl Choice for Scheduler {
@@ -200,13 +208,6 @@ impl Choice for Scheduler {
     const OTHERWISE: &'static [(&'static str, &'static str)] =
         &[("reduce_lr_on_plateau", "waits for evaluations while it runs; use cosine")];
     const ELSEWHERE: &'static [&'static str] = &["cosine_warmup_with_min_lr", "greedy"];
-}
-
-impl Scheduler {
-    pub(super) fn name(self) -> &'static str {
-        let named = |(_, kind): &&(&str, Self)| *kind == self;
-        Self::CHOICES.iter().find(named).map_or("", |(name, _)| *name)
-    }
 }
 
 impl Value for Reporters {

@@ -4,6 +4,7 @@ mod data;
 mod evaluation;
 mod model;
 mod optimization;
+mod options;
 mod pending;
 mod schedule;
 mod sharding;
@@ -66,7 +67,7 @@ pub(super) fn train_config(
         optimizer: optimization::optimizer(optimization)?,
         groups: optimization::groups(optimization)?,
         schedule: schedule::schedule(optimization, &mut notices)?,
-        clipping: optimization::clipping(optimization),
+        clipping: optimization::clipping(optimization)?,
         loss_denominator: training.loss_denominator.value,
         precision: model::precision(&settings.model, &source, &sharding.fsdp, &mut notices)?,
         dot_precision: settings.model.dot_precision.value.0,

@@ -76,8 +76,8 @@ impl Entry {
             Written::Words(words) => {
                 let texts = words.iter().map(|word| read(spec, &word.to_string_lossy()));
                 match spec.arity {
-                    Arity::Many => texts.collect(),
-                    Arity::One | Arity::Optional => texts.last().unwrap_or_default(),
+                    Arity::Many if words.len() > 1 => texts.collect(),
+                    _ => texts.last().unwrap_or_default(),
                 }
             }
         };

@@ -34,7 +34,7 @@ mod tests {
         let check = |given, expect| assert_eq!(nearest(given, &settings::names()), expect, "{given}");
         check("learning_rat", Some("learning_rate"));
         check("per_device_batch_size", Some("per_device_train_batch_size"));
-        check("batch_siz", Some("per_device_train_batch_size"));
+        check("batch_size", Some("per_device_train_batch_size"));
         check("epochs", Some("num_train_epochs"));
         check("Mesh", Some("mesh"));
         check("quux", None);

@@ -8,7 +8,7 @@ use super::{Layer, Setting, Spec, default, optional, settings};
 settings! {
     /// How parameters are updated.
     OptimizationSettings "Optimization" {
-        /// The optimizer
+        /// The optimizer: adamw_torch, adafactor, sgd or lion_32bit
         optim: OptimizerName = "adamw_torch";
         /// Its options, as NAME=VALUE,... or a JSON object
         optim_args: Options;
@@ -35,6 +35,8 @@ settings! {
         max_grad_norm: NonNegative = "1.0";
         /// Keep each number of a gradient between this one and its negative
         max_grad_value: Positive;
+        /// Limit the gradients of these modules or parameters only; max_grad_norm is then their norm
+        max_grad_within: Names;
         /// What is different for some parameters: a JSON list of {"pattern": ..., "lr": ..., "weight_decay": ...,
         /// "trained": ...}, or its file; of several that fit, the last counts
         parameter_groups: Source;
