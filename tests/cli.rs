@@ -787,7 +787,7 @@ fn models_that_cannot_be_are_refused() {
         "\"model_type\": \"llama\"",
         "\"model_type\": \"gpt2\"",
         expect![[r#"
-        error: config.json: model_type is gpt2; supported: llama
+        error: config.json: model_type is gpt2; supported: llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text
         exit code 2
     "#]],
     );
@@ -1046,7 +1046,7 @@ fn interrupt(signals: usize, config: &str) -> String {
 fn an_error_after_a_signal_is_told_and_a_second_signal_is_not_waited_for() {
     expect![[r#"
         stopping…
-        error: config.json: model_type is gpt2; supported: llama
+        error: config.json: model_type is gpt2; supported: llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text
         exit code 2
     "#]]
     .assert_eq(&interrupt(1, &QUICKSTART.replace("\"llama\"", "\"gpt2\"")));

@@ -1,59 +1,53 @@
+//! Which blocks make up the batch of any step, and the arrays of it.
+
+mod plan;
+
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardwright_tensor::HostArray;
-use thiserror::Error;
 
 use crate::shuffle::shuffled;
-use crate::{Blocks, DataError, Prefetcher};
+use crate::{Blocks, DataError, Packing, Prefetcher};
+pub use plan::{BatchError, BatchPlan, Position};
 
 /// The label of a position that does not count in the loss.
 pub const IGNORED_LABEL: i32 = -100;
 
-/// How blocks are arranged in batches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BatchPlan {
-    /// Blocks in the batch of all devices and hosts together.
-    pub global_batch_size: usize,
-    /// Whether an epoch leaves out the blocks behind its last full batch. Otherwise one more batch has them.
-    pub drop_last: bool,
-    /// Whether every epoch has an order of its own; otherwise all have the order of the text.
-    pub shuffle: bool,
-    /// What the orders depend on, besides the number of the epoch.
-    pub seed: u64,
-}
-
-impl BatchPlan {
-    /// Shuffled batches of this size with the seed 42; the last one of an epoch is kept.
-    pub fn new(global_batch_size: usize) -> BatchPlan {
-        BatchPlan { global_batch_size, drop_last: false, shuffle: true, seed: 42 }
-    }
-}
-
 /// The batches of every epoch, by random access. Cloning shares the blocks.
 ///
 /// The order of an epoch is a Fisher–Yates shuffle of all blocks, drawn from SplitMix64 that starts from the seed
-/// and the number of the epoch. Batch `step` is the part of the order from `step * global_batch_size` on.
+/// and the number of the epoch. The batch at a [`Position`] is the part of the order that begins there.
+///
+/// The micro-batches of an update follow one another in that part, and so in the rows of a [`Batch`]: a step that
+/// accumulates gradients takes them as `[accumulation, micro-batch, block]`. Where the blocks of an epoch end, rows
+/// without a label follow, down to whole micro-batches of them. A mean over all labels of the update, not over the means
+/// of micro-batches, is therefore right for every batch.
 #[derive(Clone, Debug)]
 pub struct Batches {
     blocks: Blocks,
     plan: BatchPlan,
+    /// Where the first batch begins.
+    start: Position,
+    /// The rows of each micro-batch that this process feeds.
+    rows: Range<usize>,
     latest: Arc<Mutex<Option<EpochOrder>>>,
 }
 
-/// One global batch. All batches of a run have the same shape `[global_batch_size, block_size]`.
+/// One batch, or the part of it that a process feeds. All batches of a run have the same shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// The epoch, from 0.
-    pub epoch: u64,
-    /// The step within the epoch, from 0.
-    pub step: u64,
-    /// Token ids, `s32[batch, block]`. Rows behind the real ones are zeros.
+    /// Where it begins in the order of blocks.
+    pub position: Position,
+    /// Token ids, `s32[batch, block]`, the rows of the first micro-batch first. Rows behind the real ones are zeros.
     pub input_ids: HostArray,
-    /// A copy of the ids, not shifted: the model shifts. Rows behind the real ones are [`IGNORED_LABEL`].
+    /// A copy of the ids, not shifted: the model shifts. What only fills up, rows behind the real ones and the ends of
+    /// short rows, is [`IGNORED_LABEL`].
     pub labels: HostArray,
-    /// The block in each real row. There are fewer than rows only in the last batch of an epoch.
+    /// The block in each real row; others follow only in the last batch of an epoch.
     pub block_indices: Vec<usize>,
+    /// The real rows of the whole batch, of all processes.
+    pub global_rows: usize,
 }
 
 /// Batches one after the other, through the epochs; see [`Batches::steps`].
@@ -63,52 +57,34 @@ pub struct Steps {
     steps: Range<u64>,
 }
 
-/// Why blocks make no batches.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum BatchError {
-    /// A batch of nothing.
-    #[error("global batch size 0: it must be at least 1")]
-    BatchSize,
-    /// Every batch would be dropped.
-    #[error(
-        "{blocks} blocks are fewer than one global batch of {global_batch_size}, and the last ragged batch is dropped: \
-         add text, lower the global batch to {blocks} or less, or keep the last batch (drop_last false)"
-    )]
-    NoFullBatch {
-        /// Blocks found.
-        blocks: usize,
-        /// Blocks per batch.
-        global_batch_size: usize,
-    },
-    /// A batch that no memory can hold.
-    #[error(
-        "a global batch of {global_batch_size} blocks of {block_size} tokens is more than can be addressed"
-    )]
-    TooLarge {
-        /// Blocks per batch.
-        global_batch_size: usize,
-        /// Tokens per block.
-        block_size: usize,
-    },
-}
-
 impl Batches {
     /// Arranges `blocks`. There is at least one step in an epoch, else an error says what is missing.
     pub fn new(blocks: &Blocks, plan: BatchPlan) -> Result<Batches, DataError> {
-        let (n_blocks, global_batch_size) = (blocks.num_blocks(), plan.global_batch_size);
-        if global_batch_size == 0 {
-            return Err(BatchError::BatchSize.into());
+        plan.check(blocks.num_blocks(), blocks.block_size())?;
+        let (blocks, rows) = (blocks.clone(), 0..plan.micro_batch_size());
+        Ok(Batches { blocks, plan, start: Position::default(), rows, latest: Arc::default() })
+    }
+
+    /// The part of the same batches that one process of several feeds, and no other blocks are read.
+    ///
+    /// Of each micro-batch, process 0 has the first rows, and all have as many.
+    pub fn for_process(&self, process: usize, processes: usize) -> Result<Batches, DataError> {
+        if process >= processes {
+            return Err(BatchError::NoSuchProcess { process, processes }.into());
         }
-        if plan.drop_last && n_blocks < global_batch_size {
-            return Err(BatchError::NoFullBatch { blocks: n_blocks, global_batch_size }.into());
+        let micro_batch_size = self.plan.micro_batch_size();
+        if !micro_batch_size.is_multiple_of(processes) {
+            return Err(BatchError::Processes { micro_batch_size, processes }.into());
         }
-        let block_size = blocks.block_size();
-        let dims = [global_batch_size, block_size];
-        if shardwright_tensor::Shape::new(dims).is_err() {
-            return Err(BatchError::TooLarge { global_batch_size, block_size }.into());
-        }
-        Ok(Batches { blocks: blocks.clone(), plan, latest: Arc::default() })
+        let each = micro_batch_size / processes;
+        Ok(Batches { rows: process * each..(process + 1) * each, ..self.clone() })
+    }
+
+    /// The batches from a position on, such as that where a run with another batch size stopped. What is left of that
+    /// epoch is cut into batches from there.
+    #[must_use]
+    pub fn starting_at(&self, position: Position) -> Batches {
+        Batches { start: self.normal(position), ..self.clone() }
     }
 
     /// The plan the batches follow.
@@ -123,43 +99,55 @@ impl Batches {
 
     /// Batches in one epoch, at least one.
     pub fn steps_per_epoch(&self) -> u64 {
-        let (blocks, batch) = (self.blocks.num_blocks(), self.plan.global_batch_size);
-        let steps = if self.plan.drop_last { blocks / batch } else { blocks.div_ceil(batch) };
-        steps as u64
+        self.steps_from(0)
     }
 
     /// Blocks that an epoch leaves out. Which ones differs from epoch to epoch when the order does.
     pub fn dropped_blocks(&self) -> usize {
-        if self.plan.drop_last { self.blocks.num_blocks() % self.plan.global_batch_size } else { 0 }
+        self.blocks.num_blocks() - self.used_from(0)
     }
 
-    /// The blocks in the batch of `step` in `epoch`, without making it.
-    ///
-    /// # Panics
-    ///
-    /// If `step` is not below [`Batches::steps_per_epoch`].
-    pub fn block_indices(&self, epoch: u64, step: u64) -> Vec<usize> {
-        let steps = self.steps_per_epoch();
-        assert!(step < steps, "step {step} of an epoch of {steps} steps");
-        let start = step as usize * self.plan.global_batch_size;
-        let end = self.blocks.num_blocks().min(start + self.plan.global_batch_size);
-        self.order(epoch)[start..end].to_vec()
+    /// Where the batch of `step` begins; steps are counted from the start of these batches through all epochs. It is
+    /// where a run stands that has taken this many.
+    pub fn position(&self, step: u64) -> Position {
+        let batch = self.plan.global_batch_size;
+        let Position { epoch, blocks } = self.start;
+        let first = self.steps_from(blocks);
+        if step < first {
+            return Position { epoch, blocks: blocks + step as usize * batch };
+        }
+        let (later, per_epoch) = (step - first, self.steps_per_epoch());
+        Position {
+            epoch: (epoch + 1).saturating_add(later / per_epoch),
+            blocks: (later % per_epoch) as usize * batch,
+        }
     }
 
-    /// The batch of `step` in `epoch`, both from 0.
+    /// The blocks in the batch at a position, of all processes, without reading them.
     ///
-    /// # Panics
-    ///
-    /// If `step` is not below [`Batches::steps_per_epoch`].
-    pub fn batch(&self, epoch: u64, step: u64) -> Batch {
-        let _span = tracing::debug_span!("make batch", epoch, step).entered();
-        let block_indices = self.block_indices(epoch, step);
-        let rows: Vec<&[i32]> = block_indices.iter().map(|&index| self.blocks.block(index)).collect();
-        let (input_ids, labels) = (self.stacked(&rows, 0), self.stacked(&rows, IGNORED_LABEL));
-        Batch { epoch, step, input_ids, labels, block_indices }
+    /// A position behind the last batch of an epoch is the beginning of the next one.
+    pub fn block_indices(&self, position: Position) -> Vec<usize> {
+        let Position { epoch, blocks } = self.normal(position);
+        let end = blocks + self.used_from(blocks).min(self.plan.global_batch_size);
+        self.order(epoch)[blocks..end].to_vec()
     }
 
-    /// The batches of these steps, counted through all epochs from the start of the run.
+    /// The batch at a position.
+    ///
+    /// # Errors
+    /// When the file with the ids cannot be read.
+    pub fn batch(&self, position: Position) -> Result<Batch, DataError> {
+        let position = self.normal(position);
+        let _span = tracing::debug_span!("make batch", position.epoch, position.blocks).entered();
+        let all = self.block_indices(position);
+        let micro_batches = (0..self.plan.accumulation).map(|k| k * self.plan.micro_batch_size());
+        let rows = micro_batches.flat_map(|first| self.rows.clone().map(move |row| first + row));
+        let block_indices: Vec<usize> = rows.map_while(|row| all.get(row).copied()).collect();
+        let (input_ids, labels) = self.arrays(&block_indices)?;
+        Ok(Batch { position, input_ids, labels, block_indices, global_rows: all.len() })
+    }
+
+    /// The batches of these steps, counted as in [`Batches::position`].
     ///
     /// A run that stopped after `n` steps goes on with `steps(n..end)`; nothing before `n` is read.
     pub fn steps(&self, steps: Range<u64>) -> Steps {
@@ -168,15 +156,47 @@ impl Batches {
 
     /// The batches of these steps, prepared ahead on a thread of its own.
     pub fn prefetch(&self, steps: Range<u64>) -> Result<Prefetcher<Batch>, DataError> {
-        Prefetcher::spawn(self.steps(steps).map(Ok))
+        Prefetcher::spawn(self.steps(steps))
     }
 
-    /// The rows in an array of the full batch, with `filler` behind them.
-    fn stacked(&self, rows: &[&[i32]], filler: i32) -> HostArray {
-        let dims = [self.plan.global_batch_size, self.blocks.block_size()];
-        let mut values = rows.concat();
-        values.resize(dims[0] * dims[1], filler);
-        HostArray::from_slice(&dims, &values).expect("the shape was checked and the rows fill it")
+    /// The ids and labels of rows, in arrays of the full shape.
+    fn arrays(&self, block_indices: &[usize]) -> Result<(HostArray, HostArray), DataError> {
+        let dims = [self.plan.accumulation * self.rows.len(), self.blocks.block_size()];
+        let pad_id = match self.blocks.packing() {
+            Packing::PadToBlock { pad_id } => pad_id,
+            Packing::DropPerGroup | Packing::Carry => 0,
+        };
+        let mut ids = Vec::with_capacity(dims[0] * dims[1]);
+        let mut labels = Vec::with_capacity(dims[0] * dims[1]);
+        for (row, &block) in block_indices.iter().enumerate() {
+            self.blocks.read(block, &mut ids)?;
+            labels.extend_from_slice(&ids[row * dims[1]..]);
+            ids.resize((row + 1) * dims[1], pad_id);
+            labels.resize(ids.len(), IGNORED_LABEL);
+        }
+        ids.resize(dims[0] * dims[1], 0);
+        labels.resize(ids.len(), IGNORED_LABEL);
+        let array = |values: &[i32]| {
+            HostArray::from_slice(&dims, values).expect("the shape was checked and the rows fill it")
+        };
+        Ok((array(&ids), array(&labels)))
+    }
+
+    /// The same place, before a block that is in a batch.
+    fn normal(&self, position: Position) -> Position {
+        if self.used_from(position.blocks) > 0 {
+            return position;
+        }
+        Position { epoch: position.epoch.saturating_add(1), blocks: 0 }
+    }
+
+    /// How many blocks of an epoch are in batches, if batches begin behind this many of them.
+    fn used_from(&self, blocks: usize) -> usize {
+        self.plan.used(self.blocks.num_blocks().saturating_sub(blocks))
+    }
+
+    fn steps_from(&self, blocks: usize) -> u64 {
+        self.used_from(blocks).div_ceil(self.plan.global_batch_size) as u64
     }
 
     fn order(&self, epoch: u64) -> Arc<[usize]> {
@@ -206,12 +226,11 @@ struct EpochOrder {
 }
 
 impl Iterator for Steps {
-    type Item = Batch;
+    type Item = Result<Batch, DataError>;
 
-    fn next(&mut self) -> Option<Batch> {
+    fn next(&mut self) -> Option<Self::Item> {
         let step = self.steps.next()?;
-        let per_epoch = self.batches.steps_per_epoch();
-        Some(self.batches.batch(step / per_epoch, step % per_epoch))
+        Some(self.batches.batch(self.batches.position(step)))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -1,26 +1,59 @@
+//! Token ids cut into blocks, which lie in a file and are read one at a time.
+
+mod pack;
+mod store;
+
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::{Corpus, DataError, Tokenizer};
+use crate::cache::EntryWriter;
+use crate::{Corpus, DataError, TokenCache, Tokenizer};
+pub(crate) use pack::Packer;
+pub(crate) use store::Store;
+
+/// Rows in a group of [`Packing::DropPerGroup`].
+pub const ROWS_PER_GROUP: usize = 1000;
 
 /// Token ids cut into blocks of one size. Cloning shares them.
+///
+/// The ids lie in a file, and [`Blocks::block`] reads from it at the block's position. So memory does not grow with the
+/// text, and what is read often stays in the system's memory for files.
 #[derive(Clone, Debug)]
 pub struct Blocks {
-    block_size: usize,
-    ids: Arc<Vec<i32>>,
-    total_tokens: usize,
+    store: Arc<Store>,
+    /// How many of the blocks count.
+    len: usize,
+    packing: Packing,
+    from_cache: bool,
 }
 
-/// What becomes of the tokens behind the last full block of a group of rows.
+/// How ids are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockOptions {
+    /// Tokens per block.
+    pub block_size: usize,
+    /// How rows become blocks.
+    pub packing: Packing,
+}
+
+/// How rows become blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Remainder {
-    /// They are dropped, as Hugging Face's causal-LM script does: with [`ROWS_PER_GROUP`](crate::ROWS_PER_GROUP)
-    /// rows to a group, up to `block_size - 1` tokens of every 1000 rows. The same blocks as there.
+#[non_exhaustive]
+pub enum Packing {
+    /// Each [`ROWS_PER_GROUP`] rows are joined and cut into full blocks, and the rest is dropped, as Hugging Face's
+    /// causal-LM script does: up to `block_size - 1` tokens of every 1000 rows. The same blocks as there.
     #[default]
     DropPerGroup,
-    /// The next group goes on with them. Only the last block of the corpus can be dropped.
+    /// All rows are joined and cut into full blocks. Only the rest of the corpus is dropped.
     Carry,
+    /// Each row is a block of its own, cut to the block size where it is longer and filled up where it is shorter. What
+    /// fills up comes last and is no label, so a causal model needs no mask for it. Rows of fewer than two tokens have
+    /// nothing to predict and are skipped.
+    PadToBlock {
+        /// The id that fills up, such as [`Tokenizer::pad_id`].
+        pad_id: i32,
+    },
 }
 
 /// Why ids make no blocks.
@@ -49,6 +82,25 @@ pub enum BlockError {
         /// Tokens per block.
         block_size: usize,
     },
+    /// Rows that are examples of their own, none of which has a token to predict.
+    #[error(
+        "none of the {rows} rows has two tokens, so that one follows another: expected longer rows, or packing, \
+         which joins them"
+    )]
+    RowsTooShort {
+        /// Rows found.
+        rows: u64,
+    },
+    /// A filler that is no token.
+    #[error("pad id {pad_id} is no token of {tokenizer}: expected an id from 0 to {largest}")]
+    PadId {
+        /// The id asked for.
+        pad_id: i32,
+        /// The tokenizer, by its file.
+        tokenizer: String,
+        /// Its largest id.
+        largest: u32,
+    },
     /// Enough text for a block, but in groups that are each too short.
     #[error(
         "{tokens} tokens, but none of the {groups} groups of rows fills one block of {block_size}: \
@@ -66,113 +118,146 @@ pub enum BlockError {
     },
 }
 
-impl Blocks {
-    /// Cuts the ids of each group into blocks of `block_size`, in order.
-    ///
-    /// Only full blocks are made; there is at least one, else an error says how many tokens there are.
-    pub fn group(
-        groups: impl IntoIterator<Item = Result<Vec<i32>, DataError>>,
-        block_size: usize,
-        remainder: Remainder,
-    ) -> Result<Blocks, DataError> {
-        if block_size < 2 {
-            return Err(BlockError::BlockSize { block_size }.into());
-        }
-        let mut ids = Vec::new();
-        let (mut total, mut longest, mut n_groups) = (0, 0, 0);
-        for group in groups {
-            let group = group?;
-            total += group.len();
-            longest = longest.max(group.len());
-            n_groups += 1;
-            ids.extend_from_slice(match remainder {
-                Remainder::DropPerGroup => &group[..full(group.len(), block_size)],
-                Remainder::Carry => &group,
-            });
-        }
-        ids.truncate(full(ids.len(), block_size));
-        if ids.is_empty() {
-            return Err(no_blocks(total, block_size, n_groups, longest).into());
-        }
-        ids.shrink_to_fit();
-        Ok(Blocks { block_size, ids: Arc::new(ids), total_tokens: total })
+impl BlockOptions {
+    /// Blocks of this many tokens, packed as Hugging Face's causal-LM script does.
+    pub fn new(block_size: usize) -> BlockOptions {
+        BlockOptions { block_size, packing: Packing::default() }
     }
 
-    /// Reads, tokenizes and cuts a corpus. Errors name its files.
+    fn check(&self) -> Result<(), BlockError> {
+        match self.block_size {
+            0 | 1 => Err(BlockError::BlockSize { block_size: self.block_size }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_for(&self, tokenizer: &Tokenizer) -> Result<(), BlockError> {
+        self.check()?;
+        let (largest, _) = tokenizer.max_token_id();
+        match self.packing {
+            Packing::PadToBlock { pad_id } if u32::try_from(pad_id).is_ok_and(|id| id <= largest) => Ok(()),
+            Packing::PadToBlock { pad_id } => {
+                Err(BlockError::PadId { pad_id, tokenizer: tokenizer.name(), largest })
+            }
+            Packing::DropPerGroup | Packing::Carry => Ok(()),
+        }
+    }
+}
+
+impl Packing {
+    /// A name for what is stored, of which the id that fills up is no part.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Packing::DropPerGroup => "drop per group",
+            Packing::Carry => "carry",
+            Packing::PadToBlock { .. } => "pad to block",
+        }
+    }
+}
+
+impl Blocks {
+    /// Cuts rows of ids. There is at least one block, else an error says how many tokens there are.
+    pub fn from_rows(
+        rows: impl IntoIterator<Item = Result<Vec<i32>, DataError>>,
+        options: &BlockOptions,
+    ) -> Result<Blocks, DataError> {
+        options.check()?;
+        let mut packer = Packer::new(options, EntryWriter::create(None)?);
+        for row in rows {
+            packer.row(&row?)?;
+        }
+        Ok(Blocks::new(packer.finish()?, options.packing, false))
+    }
+
+    /// Reads, tokenizes and cuts a corpus. [`TokenCache::blocks`] does the same and keeps it.
     pub fn from_corpus(
         corpus: &Corpus,
         tokenizer: &Tokenizer,
-        block_size: usize,
-        remainder: Remainder,
+        options: &BlockOptions,
     ) -> Result<Blocks, DataError> {
-        let blocks = Blocks::group(tokenizer.encode(corpus.documents()), block_size, remainder);
-        let blocks = blocks.map_err(|error| match error {
-            DataError::Blocks(error) => DataError::CorpusBlocks { corpus: corpus.to_string(), error },
-            other => other,
-        })?;
+        TokenCache::none().blocks(corpus, tokenizer, options, &mut |_| ())
+    }
+
+    pub(crate) fn new(store: Store, packing: Packing, from_cache: bool) -> Blocks {
+        let len = store.summary.blocks as usize;
+        let blocks = Blocks { store: Arc::new(store), len, packing, from_cache };
         tracing::debug!(
             blocks = blocks.num_blocks(),
-            block_size,
+            block_size = blocks.block_size(),
             tokens = blocks.total_tokens(),
             dropped = blocks.dropped_tokens(),
-            "grouped a corpus"
+            from_cache,
+            "have blocks"
         );
-        Ok(blocks)
+        blocks
     }
 
     /// The first blocks, at most this many but at least one. The tokens of the others count no more.
     #[must_use]
     pub fn take(self, most: usize) -> Blocks {
-        let kept = most.clamp(1, self.num_blocks()) * self.block_size;
-        if kept == self.ids.len() {
-            return self;
-        }
-        let total_tokens = self.total_tokens - (self.ids.len() - kept);
-        Blocks { ids: Arc::new(self.ids[..kept].to_vec()), total_tokens, ..self }
+        Blocks { len: most.clamp(1, self.len), ..self }
     }
 
     /// How many blocks there are, at least one.
     pub fn num_blocks(&self) -> usize {
-        self.ids.len() / self.block_size
+        self.len
     }
 
     /// Tokens per block.
     pub fn block_size(&self) -> usize {
-        self.block_size
+        self.store.summary.block_size as usize
     }
 
-    /// The ids of block `index`.
+    /// How rows became blocks.
+    pub fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    /// The ids of block `index`: as many as the block size, or fewer in [`Packing::PadToBlock`].
+    ///
+    /// # Errors
+    /// When the file with the ids cannot be read.
     ///
     /// # Panics
     ///
     /// If `index` is not below [`Blocks::num_blocks`].
-    pub fn block(&self, index: usize) -> &[i32] {
-        &self.ids[index * self.block_size..][..self.block_size]
+    pub fn block(&self, index: usize) -> Result<Vec<i32>, DataError> {
+        let mut ids = Vec::new();
+        self.read(index, &mut ids)?;
+        Ok(ids)
+    }
+
+    /// Appends the ids of block `index`.
+    pub(crate) fn read(&self, index: usize, ids: &mut Vec<i32>) -> Result<(), DataError> {
+        assert!(index < self.len, "block {index} of {}", self.len);
+        Ok(self.store.read(index, ids)?)
     }
 
     /// Tokens in the text, including those that are in no block but without those of blocks that
     /// [`Blocks::take`] left out.
     pub fn total_tokens(&self) -> usize {
-        self.total_tokens
+        let summary = &self.store.summary;
+        let left_out = summary.stored_tokens - self.store.tokens_in(self.len);
+        (summary.total_tokens - left_out) as usize
     }
 
-    /// Tokens that did not fill a block.
+    /// Tokens of the text that are in no block.
     pub fn dropped_tokens(&self) -> usize {
-        self.total_tokens - self.ids.len()
+        (self.store.summary.total_tokens - self.store.summary.stored_tokens) as usize
     }
-}
 
-/// The largest multiple of `block_size` up to `len`.
-fn full(len: usize, block_size: usize) -> usize {
-    len - len % block_size
-}
+    /// Rows of the text that were cut to the block size, in [`Packing::PadToBlock`].
+    pub fn truncated_rows(&self) -> usize {
+        self.store.summary.truncated_rows as usize
+    }
 
-fn no_blocks(tokens: usize, block_size: usize, groups: usize, longest: usize) -> BlockError {
-    if tokens == 0 {
-        BlockError::NoTokens { block_size }
-    } else if tokens < block_size {
-        BlockError::TooShort { tokens, block_size }
-    } else {
-        BlockError::GroupsTooShort { tokens, block_size, groups, longest }
+    /// Rows of the text that have fewer than two tokens and are no block, in [`Packing::PadToBlock`].
+    pub fn skipped_rows(&self) -> usize {
+        self.store.summary.skipped_rows as usize
+    }
+
+    /// Whether they were there already, and no text was tokenized.
+    pub fn from_cache(&self) -> bool {
+        self.from_cache
     }
 }

@@ -1,32 +1,50 @@
 //! Which files make up a corpus, and the stream of their rows.
 //!
-//! A row is what the tokenizer sees at a time:
+//! What a row is, which is what the tokenizer sees at a time, follows from the file's name:
 //!
-//! - in a plain text file one line *with* its line break, byte for byte, so that the rows of a file joined are the
-//!   file; a last line without a line break is a row too;
-//! - in a `.jsonl` or `.json` file the text column of one line, which holds one object; blank lines are skipped.
-//!   Inside folders `.json` files are left out.
+//! | name | a row is |
+//! | --- | --- |
+//! | `.jsonl` | the text column of one line, which holds one object; blank lines are skipped |
+//! | `.json` | the text column of one element where the file is a list; else as in `.jsonl` |
+//! | `.csv` | the text column of one record; the first record is the header |
+//! | `.parquet` | the text column of one row |
+//! | any other | one line *with* its line break, byte for byte, so that the rows of a file joined are the file; a last line without a line break is a row too |
 //!
-//! Rows of several files follow one another as if the files were one.
+//! With a further `.gz` at the end of the name, the file is decompressed first; Parquet compresses inside. Inside folders
+//! `.json` files are left out. Rows of several files follow one another as if the files were one.
 
+mod csv;
+mod documents;
+mod error;
 mod files;
-mod rows;
+mod format;
+mod input;
+mod json;
+mod lines;
+mod parquet;
 
 use std::fmt;
+use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-use thiserror::Error;
+use sha2::{Digest, Sha256};
 
 use crate::DataError;
-use files::TextFile;
-pub use rows::Documents;
+use crate::cache::hash;
+pub use documents::Documents;
+pub use error::{CorpusError, Place};
+use files::{TextFile, read_error};
+
+/// The part of a corpus that is for validation where no other is asked for, in percent.
+pub const DEFAULT_VALIDATION_PERCENT: u8 = 5;
 
 /// How files are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CorpusOptions {
-    /// The column that holds the text in files of JSON lines. By default `text` where the first row of a file has
-    /// it, else the first column of that row.
+    /// The column that holds the text, in files that have columns. By default it is `text` where a file has that, else
+    /// the first column that holds text: in its first row, or as a Parquet file declares.
     pub text_column: Option<String>,
 }
 
@@ -39,6 +57,7 @@ pub struct Corpus {
     skipped: Skipped,
     options: CorpusOptions,
     rows: Range<u64>,
+    digest: Arc<OnceLock<[u8; 32]>>,
 }
 
 /// What was found in folders and is not part of the corpus.
@@ -55,123 +74,18 @@ pub struct Skipped {
     pub links: usize,
 }
 
-/// What can be wrong with the files of a corpus.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum CorpusError {
-    /// Nothing to open.
-    #[error("no text was given: name at least one file or folder")]
-    NoPaths,
-    /// A file or folder that cannot be opened or read.
-    #[error("cannot read {path}")]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A device, a socket or a pipe: rows are read more than once.
-    #[error("{path} is neither a file nor a folder: save the text to a file first")]
-    NotAFile {
-        /// What was given.
-        path: PathBuf,
-    },
-    /// A folder without a file to read.
-    #[error(
-        "folder {path} holds no text files (skipped: {skipped}){}",
-        if .skipped.json > 0 { "; to read a .json file as rows, name the file itself" } else { "" }
-    )]
-    NoTextFiles {
-        /// The folder.
-        path: PathBuf,
-        /// What it holds instead.
-        skipped: Skipped,
-    },
-    /// Files of zero bytes only.
-    #[error("{corpus}: file is empty, expected text")]
-    Empty {
-        /// The corpus, by its files.
-        corpus: String,
-    },
-    /// Text in another encoding, or no text at all.
-    #[error("{path}: byte {byte:#04x} at offset {offset} is not UTF-8: convert the file or leave it out")]
-    NotUtf8 {
-        /// The file.
-        path: PathBuf,
-        /// Where, from the start of the file.
-        offset: u64,
-        /// The first byte that does not belong.
-        byte: u8,
-    },
-    /// A line that is not JSON.
-    #[error("{path}: line {line}, column {column} is not JSON: {reason}; expected one JSON object per line")]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        /// The column, from 1.
-        column: usize,
-        /// What the parser says.
-        reason: String,
-    },
-    /// A line that is JSON but holds no row.
-    #[error("{path}: line {line} holds {found}, expected one object per line")]
-    NotAnObject {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        /// The JSON type found.
-        found: &'static str,
-    },
-    /// A row without the text column.
-    #[error("{path}: line {line} has no column `{column}`, its columns are: {}", .found.join(", "))]
-    NoColumn {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        /// The column that was looked for.
-        column: String,
-        /// The columns of this row.
-        found: Vec<String>,
-    },
-    /// A row whose text column is not text.
-    #[error("{path}: line {line}, column `{column}` holds {found}, expected a string")]
-    NotAString {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        /// The column.
-        column: String,
-        /// The JSON type found.
-        found: &'static str,
-    },
-    /// A split that leaves one of its parts empty.
-    #[error(
-        "{percent} percent of the {rows} rows of {corpus} cannot be split off: one part would be empty; \
-         name a validation file, or choose another percentage"
-    )]
-    Split {
-        /// The corpus, by its files.
-        corpus: String,
-        /// Its rows.
-        rows: u64,
-        /// The part that was asked for.
-        percent: u8,
-    },
-}
-
 impl Corpus {
-    /// The corpus of these files and folders, in the order given.
+    /// The corpus of these files, folders and patterns, in the order given.
     ///
     /// Folders are walked recursively in the order of their names. What is hidden, not text, or a `.json` file is
     /// skipped there and counted in [`Corpus::skipped`]; a file that is named itself is never skipped.
+    ///
+    /// A path that does not exist and has `*`, `?` or `[` in it is a pattern, in which `**` stands for folders at any
+    /// depth. The files that it fits count as named, in the order of their names; hidden ones only fit where the pattern
+    /// has the dot too.
     pub fn open(paths: &[PathBuf], options: CorpusOptions) -> Result<Corpus, DataError> {
         let (files, skipped) = files::find(paths)?;
-        let corpus = Corpus { files, skipped, options, rows: 0..u64::MAX };
+        let corpus = Corpus { files, skipped, options, rows: 0..u64::MAX, digest: Arc::default() };
         if corpus.byte_count() == 0 {
             return Err(CorpusError::Empty { corpus: corpus.to_string() }.into());
         }
@@ -195,8 +109,41 @@ impl Corpus {
     }
 
     /// The rows, read from the files one at a time. The first error ends the stream.
-    pub fn documents(&self) -> Documents<'_> {
+    pub fn documents(&self) -> Documents {
         Documents::new(self)
+    }
+
+    /// A digest of all that rows depend on: contents and formats of the files, column, and range. The names of files do
+    /// not count. All files are read once, and a digest of them is kept.
+    pub(crate) fn digest(&self) -> Result<[u8; 32], DataError> {
+        let contents = match self.digest.get() {
+            Some(known) => *known,
+            None => {
+                let contents = self.content_digest()?;
+                *self.digest.get_or_init(|| contents)
+            }
+        };
+        let options = (&self.options.text_column, &self.rows);
+        let mut digest = Sha256::new_with_prefix(contents);
+        digest.update(format!("{options:?}"));
+        Ok(digest.finalize().into())
+    }
+
+    fn content_digest(&self) -> Result<[u8; 32], CorpusError> {
+        let mut all = Sha256::new();
+        for file in &self.files {
+            let mut digest = Sha256::new();
+            let read = File::open(&file.path).and_then(|mut file| hash(&mut file, &mut digest));
+            read.map_err(read_error(&file.path))?;
+            all.update(format!("{} {}", file.format.name(), file.bytes));
+            all.update(digest.finalize());
+        }
+        Ok(all.finalize().into())
+    }
+
+    /// An error if a file is not what it was when the corpus was opened.
+    pub(crate) fn check_unchanged(&self) -> Result<(), DataError> {
+        Ok(self.files.iter().try_for_each(TextFile::check_unchanged)?)
     }
 
     /// The first `percent` of the rows, for validation, and the rest, for training.

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-use crate::{BatchError, BlockError, CorpusError, PrefetchError, TokenizerError};
+use crate::{BatchError, BlockError, CacheError, CorpusError, PrefetchError, TokenizerError};
 
 /// What can go wrong between text files and batches; each stage has an enum of its own.
 #[derive(Debug, Error)]
@@ -23,6 +23,9 @@ pub enum DataError {
         /// What is wrong with its ids.
         error: BlockError,
     },
+    /// Writing and reading files of ids.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// Arranging blocks in batches.
     #[error(transparent)]
     Batches(#[from] BatchError),

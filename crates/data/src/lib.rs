@@ -16,17 +16,17 @@
 //! and it prints nothing: counts of what was dropped or skipped are returned.
 //!
 //! ```
-//! use shardwright_data::{BatchPlan, Batches, Blocks, Corpus, CorpusOptions, Remainder, Tokenizer};
+//! use shardwright_data::{BatchPlan, Batches, BlockOptions, Blocks, Corpus, CorpusOptions, Tokenizer};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("corpus.txt");
 //! std::fs::write(&path, "the cat sat on the mat\n".repeat(100))?;
 //! let corpus = Corpus::open(&[path], CorpusOptions::default())?;
 //! let tokenizer = Tokenizer::train_byte_level_bpe(&corpus, 270, &["<s>", "</s>"])?;
-//! let blocks = Blocks::from_corpus(&corpus, &tokenizer, 32, Remainder::DropPerGroup)?;
+//! let blocks = Blocks::from_corpus(&corpus, &tokenizer, &BlockOptions::new(32))?;
 //!
 //! let batches = Batches::new(&blocks, BatchPlan::new(4))?;
-//! let batch = batches.batch(0, 0);
+//! let batch = batches.batch(batches.position(0))?;
 //! assert_eq!(batch.input_ids.ty().to_string(), "s32[4,32]");
 //! assert_eq!(batch.block_indices.len(), 4);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -36,16 +36,19 @@
 mod batches;
 mod block_size;
 mod blocks;
+mod cache;
 mod corpus;
 mod error;
+mod pipeline;
 mod prefetch;
 mod shuffle;
 mod tokenizer;
 
-pub use batches::{Batch, BatchError, BatchPlan, Batches, IGNORED_LABEL, Steps};
+pub use batches::{Batch, BatchError, BatchPlan, Batches, IGNORED_LABEL, Position, Steps};
 pub use block_size::{BlockSize, effective_block_size};
-pub use blocks::{BlockError, Blocks, Remainder};
-pub use corpus::{Corpus, CorpusError, CorpusOptions, Documents, Skipped};
+pub use blocks::{BlockError, BlockOptions, Blocks, Packing, ROWS_PER_GROUP};
+pub use cache::{CacheError, Progress, TokenCache};
+pub use corpus::{Corpus, CorpusError, CorpusOptions, DEFAULT_VALIDATION_PERCENT, Documents, Place, Skipped};
 pub use error::DataError;
 pub use prefetch::{PrefetchError, Prefetcher};
-pub use tokenizer::{Encode, ROWS_PER_GROUP, Tokenizer, TokenizerError};
+pub use tokenizer::{Tokenizer, TokenizerError};

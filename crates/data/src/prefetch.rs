@@ -24,13 +24,13 @@ pub struct Prefetcher<T> {
 #[non_exhaustive]
 pub enum PrefetchError {
     /// The system gives no thread.
-    #[error("cannot start the thread that prepares batches")]
+    #[error("cannot start a thread that reads ahead")]
     Spawn {
         /// Why.
         source: std::io::Error,
     },
     /// A defect in what the worker runs.
-    #[error("the thread that prepares batches panicked: {message}")]
+    #[error("the thread that reads ahead panicked: {message}")]
     Panicked {
         /// The panic's message.
         message: String,
@@ -117,7 +117,7 @@ mod tests {
         let mut items = Prefetcher::spawn(items).unwrap();
         assert_eq!(items.by_ref().take(2).map(Result::unwrap).collect::<Vec<i32>>(), [0, 1]);
         let error = items.next().unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "the thread that prepares batches panicked: item 2 is broken");
+        assert_eq!(error.to_string(), "the thread that reads ahead panicked: item 2 is broken");
         assert!(items.next().is_none());
     }
 

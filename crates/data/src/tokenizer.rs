@@ -13,24 +13,31 @@ mod diagnose;
 mod load;
 mod train;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thiserror::Error;
+use tokenizers::utils::parallelism::MaybeParallelIterator;
 
 use crate::DataError;
 
-/// Rows that are tokenized at a time, and that [`Remainder::DropPerGroup`](crate::Remainder) joins.
-pub const ROWS_PER_GROUP: usize = 1000;
-
-/// A tokenizer that was loaded from a `tokenizer.json` or trained.
+/// A tokenizer that was loaded from a `tokenizer.json` or trained. Cloning shares it.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
-    inner: tokenizers::Tokenizer,
+    inner: Arc<tokenizers::Tokenizer>,
     /// What was read, or the trained tokenizer as text.
-    json: String,
+    json: Arc<str>,
     path: Option<PathBuf>,
     max_token: MaxToken,
+    beside: Beside,
+}
+
+/// What is taken from the `tokenizer_config.json` beside a tokenizer.
+#[derive(Clone, Debug, Default)]
+struct Beside {
     model_max_length: Option<usize>,
+    pad_id: Option<i32>,
 }
 
 /// The largest id a tokenizer can produce.
@@ -161,7 +168,18 @@ impl Tokenizer {
 
     /// The longest sequence the tokenizer is meant for, from the `tokenizer_config.json` beside its file.
     pub fn model_max_length(&self) -> Option<usize> {
-        self.model_max_length
+        self.beside.model_max_length
+    }
+
+    /// The id that fills up short examples: of the `pad_token` in the `tokenizer_config.json` beside the file, else of its
+    /// `eos_token`.
+    pub fn pad_id(&self) -> Option<i32> {
+        self.beside.pad_id
+    }
+
+    /// The id of a token of the vocabulary or of an added one.
+    pub fn token_id(&self, token: &str) -> Option<i32> {
+        self.inner.token_to_id(token).map(|id| i32::try_from(id).expect("the largest id was checked"))
     }
 
     /// The file it was loaded from.
@@ -181,61 +199,32 @@ impl Tokenizer {
         Err(TokenizerError::LargerThanModel { tokenizer: self.name(), id, token, vocab_size, config }.into())
     }
 
-    /// The ids of the rows, one list for each [`ROWS_PER_GROUP`] of them, tokenized in parallel.
-    ///
-    /// The post-processor adds its special tokens to each row. The first error ends the iterator.
-    pub fn encode<I>(&self, rows: I) -> Encode<'_, I::IntoIter>
-    where
-        I: IntoIterator<Item = Result<String, DataError>>,
-    {
-        Encode { tokenizer: self, rows: rows.into_iter(), next_row: 0, failed: false }
+    /// The ids of one row, with the special tokens that the post-processor adds.
+    pub fn encode(&self, text: &str) -> Result<Vec<i32>, DataError> {
+        let encoding =
+            self.inner.encode_fast(text, true).map_err(|source| self.encode_error(0..=0, source))?;
+        Ok(signed(encoding.get_ids()))
     }
 
-    fn name(&self) -> String {
+    /// The ids of rows, in parallel. Of the rows, the first is number `first_row` of all.
+    pub(crate) fn encode_rows(&self, rows: Vec<String>, first_row: u64) -> Result<Vec<Vec<i32>>, DataError> {
+        let last_row = first_row + (rows.len() as u64).saturating_sub(1);
+        // The library's own way for many rows, without keeping all that it knows of each token.
+        let encode = |row: String| self.inner.encode_fast(row, true).map(|e| signed(e.get_ids()));
+        let encoded = rows.into_maybe_par_iter().map(encode).collect::<tokenizers::Result<Vec<Vec<i32>>>>();
+        encoded.map_err(|source| self.encode_error(first_row..=last_row, source))
+    }
+
+    fn encode_error(&self, rows: RangeInclusive<u64>, source: tokenizers::Error) -> DataError {
+        let (first_row, last_row) = rows.into_inner();
+        TokenizerError::Encode { tokenizer: self.name(), first_row, last_row, source }.into()
+    }
+
+    pub(crate) fn name(&self) -> String {
         self.path.as_ref().map_or("the trained tokenizer".to_owned(), |path| path.display().to_string())
     }
 }
 
-/// Ids of rows, a group at a time; see [`Tokenizer::encode`].
-#[derive(Debug)]
-pub struct Encode<'t, I> {
-    tokenizer: &'t Tokenizer,
-    rows: I,
-    next_row: u64,
-    failed: bool,
-}
-
-impl<I: Iterator<Item = Result<String, DataError>>> Encode<'_, I> {
-    fn next_group(&mut self) -> Result<Option<Vec<i32>>, DataError> {
-        let rows = self.rows.by_ref().take(ROWS_PER_GROUP).collect::<Result<Vec<String>, DataError>>()?;
-        if rows.is_empty() {
-            return Ok(None);
-        }
-        let first_row = self.next_row;
-        self.next_row += rows.len() as u64;
-        let encodings = self.tokenizer.inner.encode_batch_fast(rows, true).map_err(|source| {
-            let (tokenizer, last_row) = (self.tokenizer.name(), self.next_row - 1);
-            TokenizerError::Encode { tokenizer, first_row, last_row, source }
-        })?;
-        let mut ids = Vec::with_capacity(encodings.iter().map(|encoding| encoding.len()).sum());
-        for encoding in &encodings {
-            ids.extend(
-                encoding.get_ids().iter().map(|&id| i32::try_from(id).expect("the largest id was checked")),
-            );
-        }
-        Ok(Some(ids))
-    }
-}
-
-impl<I: Iterator<Item = Result<String, DataError>>> Iterator for Encode<'_, I> {
-    type Item = Result<Vec<i32>, DataError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let group = self.next_group().transpose();
-        self.failed = matches!(group, Some(Err(_)));
-        group
-    }
+fn signed(ids: &[u32]) -> Vec<i32> {
+    ids.iter().map(|&id| i32::try_from(id).expect("the largest id was checked")).collect()
 }

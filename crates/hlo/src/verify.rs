@@ -317,6 +317,9 @@ impl<'m> Verifier<'m> {
             Op::Boundary(Role::Gradient { parameter }) => {
                 self.shaped_as_parameter(operands[0], *parameter, None, name);
             }
+            Op::Boundary(Role::RowGradient { parameter }) => {
+                self.shaped_as_parameter(operands[0], *parameter, Some(0), name);
+            }
             Op::ManualComputation(manual) => self.varying(manual, &regions[0], name),
             Op::AllGather { axes, .. }
             | Op::ReduceScatter { axes, .. }

@@ -51,7 +51,7 @@ impl Storage {
                 continue;
             }
             let (stored, cut) = (self.value(padded), self.value(ty.clone()));
-            prologue.push(instruction(Op::Slice(whole(&ty)), &[stored], cut));
+            prologue.push(instruction(Op::Slice(whole(ty.dims())), &[stored], cut));
             prologue.push(Instruction::boundary(Role::Stored, cut, value, Location::default()));
             self.module.arguments[index].value = stored;
             self.values.insert(stored, sharding);

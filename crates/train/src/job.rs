@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use shardwright_checkpoint::{Expected, HfWeights, make_writable_folder};
 use shardwright_data::{
-    BatchPlan, Batches, Blocks, Corpus, CorpusOptions, Remainder, Skipped, Tokenizer, effective_block_size,
+    BatchPlan, Batches, BlockOptions, Blocks, Corpus, CorpusOptions, Skipped, Tokenizer, effective_block_size,
 };
 use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::{AbstractMesh, Mesh};
@@ -116,7 +116,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
     }
     lm.block_size = block_size.tokens;
     observer.event(Event::Phase(Phase::Tokenize));
-    let blocks = Blocks::from_corpus(&corpus, &tokenizer, block_size.tokens, Remainder::DropPerGroup)?;
+    let blocks = Blocks::from_corpus(&corpus, &tokenizer, &BlockOptions::new(block_size.tokens))?;
     let blocks = match config.max_train_samples {
         Some(most) => blocks.take(most),
         None => blocks,

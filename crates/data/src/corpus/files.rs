@@ -1,7 +1,11 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use glob::MatchOptions;
+
+use super::format::{Format, RowFormat};
 use super::{CorpusError, Skipped};
 
 /// A file of a corpus.
@@ -10,13 +14,7 @@ pub(super) struct TextFile {
     pub(super) path: PathBuf,
     pub(super) format: Format,
     pub(super) bytes: u64,
-}
-
-/// What the rows of a file are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    Text,
-    JsonLines,
+    modified: Option<SystemTime>,
 }
 
 /// The files that `paths` name, and what was skipped inside folders.
@@ -27,19 +25,21 @@ pub(super) fn find(paths: &[PathBuf]) -> Result<(Vec<TextFile>, Skipped), Corpus
     let mut files = Vec::new();
     let mut skipped = Skipped::default();
     for path in paths {
-        let metadata = fs::metadata(path).map_err(read_error(path))?;
-        if metadata.is_file() {
-            files.push(TextFile::new(path.clone(), metadata.len()));
-        } else if metadata.is_dir() {
-            let mut found = Walk::default();
-            found.folder(path)?;
-            if found.files.is_empty() {
-                return Err(CorpusError::NoTextFiles { path: path.clone(), skipped: found.skipped });
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_file() => files.push(TextFile::new(path.clone(), &metadata)),
+            Ok(metadata) if metadata.is_dir() => {
+                let mut found = Walk::default();
+                found.folder(path)?;
+                if found.files.is_empty() {
+                    return Err(CorpusError::NoTextFiles { path: path.clone(), skipped: found.skipped });
+                }
+                files.append(&mut found.files);
+                skipped = skipped + found.skipped;
             }
-            files.append(&mut found.files);
-            skipped = skipped + found.skipped;
-        } else {
-            return Err(CorpusError::NotAFile { path: path.clone() });
+            Ok(_) => return Err(CorpusError::NotAFile { path: path.clone() }),
+            // What is there is never a pattern, whatever its name.
+            Err(_) if is_pattern(path) => files.append(&mut matches(path)?),
+            Err(error) => return Err(read_error(path)(error)),
         }
     }
     Ok((files, skipped))
@@ -50,10 +50,51 @@ pub(super) fn read_error(path: &Path) -> impl FnOnce(io::Error) -> CorpusError {
 }
 
 impl TextFile {
-    fn new(path: PathBuf, bytes: u64) -> TextFile {
-        let json = has_extension(&path, "jsonl") || has_extension(&path, "json");
-        TextFile { path, format: if json { Format::JsonLines } else { Format::Text }, bytes }
+    fn new(path: PathBuf, metadata: &fs::Metadata) -> TextFile {
+        let format = Format::of(&path);
+        TextFile { path, format, bytes: metadata.len(), modified: metadata.modified().ok() }
     }
+
+    /// An error if the file is not what it was when it was found, by size and time.
+    pub(super) fn check_unchanged(&self) -> Result<(), CorpusError> {
+        let now = fs::metadata(&self.path).map_err(read_error(&self.path))?;
+        if now.len() == self.bytes && now.modified().ok() == self.modified {
+            return Ok(());
+        }
+        Err(CorpusError::Changed { path: self.path.clone() })
+    }
+}
+
+fn is_pattern(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| path.contains(['*', '?', '[']))
+}
+
+/// The files that a pattern fits, in the order of their names. They count as named: none is skipped.
+fn matches(pattern: &Path) -> Result<Vec<TextFile>, CorpusError> {
+    let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
+    let text = pattern.to_str().expect("only what is UTF-8 is a pattern");
+    let found = glob::glob_with(text, options).map_err(|error| CorpusError::Pattern {
+        pattern: pattern.to_path_buf(),
+        reason: error.msg,
+        position: error.pos + 1,
+    })?;
+    let (mut files, mut folders) = (Vec::new(), 0);
+    for path in found {
+        let path = path.map_err(|error| {
+            let path = error.path().to_path_buf();
+            CorpusError::Read { path, source: error.into() }
+        })?;
+        match fs::metadata(&path).map_err(read_error(&path))? {
+            metadata if metadata.is_file() => files.push(TextFile::new(path, &metadata)),
+            metadata if metadata.is_dir() => folders += 1,
+            _ => return Err(CorpusError::NotAFile { path }),
+        }
+    }
+    if files.is_empty() {
+        return Err(CorpusError::NoMatch { pattern: pattern.to_path_buf(), folders });
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
 }
 
 impl std::ops::Add for Skipped {
@@ -97,32 +138,39 @@ impl Walk {
             return self.folder(&path);
         }
         match fs::metadata(&path) {
-            // Between texts these are the settings of something: a package, a model, an earlier run.
-            Ok(target) if target.is_file() && has_extension(&path, "json") => self.skipped.json += 1,
-            Ok(target) if target.is_file() => {
-                if looks_like_text(&path).map_err(read_error(&path))? {
-                    self.files.push(TextFile::new(path, target.len()));
-                } else {
-                    self.skipped.not_text += 1;
-                }
-            }
+            Ok(target) if target.is_file() => self.file(TextFile::new(path, &target))?,
             _ if kind.is_symlink() => self.skipped.links += 1,
             Ok(_) => self.skipped.not_text += 1,
             Err(error) => return Err(read_error(&path)(error)),
         }
         Ok(())
     }
+
+    fn file(&mut self, file: TextFile) -> Result<(), CorpusError> {
+        if file.format.rows == RowFormat::Json {
+            // Between texts these are the settings of something: a package, a model, an earlier run.
+            self.skipped.json += 1;
+        } else if looks_readable(&file).map_err(read_error(&file.path))? {
+            self.files.push(file);
+        } else {
+            self.skipped.not_text += 1;
+        }
+        Ok(())
+    }
 }
 
-fn has_extension(path: &Path, wanted: &str) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
-}
-
-/// Whether the first bytes are UTF-8 without a NUL. A character that the limit cuts in two is fine.
-fn looks_like_text(path: &Path) -> io::Result<bool> {
+/// Whether the first bytes are what the name says: Parquet's or gzip's mark, else UTF-8 without a NUL. A character that
+/// the limit cuts in two is fine.
+fn looks_readable(file: &TextFile) -> io::Result<bool> {
     const LIMIT: u64 = 8192;
     let mut head = Vec::new();
-    File::open(path)?.take(LIMIT).read_to_end(&mut head)?;
+    File::open(&file.path)?.take(LIMIT).read_to_end(&mut head)?;
+    if file.format.gzip {
+        return Ok(head.starts_with(&[0x1f, 0x8b]));
+    }
+    if file.format.rows == RowFormat::Parquet {
+        return Ok(head.starts_with(b"PAR1"));
+    }
     let utf8 = match std::str::from_utf8(&head) {
         Ok(_) => true,
         Err(error) => error.error_len().is_none() && head.len() as u64 == LIMIT,

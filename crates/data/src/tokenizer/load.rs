@@ -1,26 +1,27 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::diagnose::{diagnose, part_error};
-use super::{MaxToken, Tokenizer, TokenizerError};
+use super::{Beside, MaxToken, Tokenizer, TokenizerError};
 use crate::DataError;
 
 impl Tokenizer {
-    /// Loads a `tokenizer.json`, and the length limit from a `tokenizer_config.json` beside it.
+    /// Loads a `tokenizer.json`; the length limit and the pad token from a `tokenizer_config.json` beside it.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Tokenizer, DataError> {
         let path = path.as_ref();
         let json = fs::read_to_string(path)
             .map_err(|source| TokenizerError::Read { path: path.to_path_buf(), source })?;
         let mut tokenizer = Tokenizer::from_json(json, Some(path.to_path_buf()))?;
-        tokenizer.model_max_length = model_max_length(&path.with_file_name("tokenizer_config.json"))?;
+        tokenizer.beside = read_beside(&path.with_file_name("tokenizer_config.json"), &tokenizer)?;
         Ok(tokenizer)
     }
 
     /// The tokenizer that `json` describes, with all checks made. Errors name `path`.
-    pub(super) fn from_json(json: String, path: Option<PathBuf>) -> Result<Tokenizer, TokenizerError> {
+    pub(crate) fn from_json(json: String, path: Option<PathBuf>) -> Result<Tokenizer, TokenizerError> {
         let named = path.clone().unwrap_or_else(|| "the trained tokenizer".into());
         let file: Value = serde_json::from_str(&json)
             .map_err(|reason| TokenizerError::Json { path: named.clone(), reason })?;
@@ -31,7 +32,8 @@ impl Tokenizer {
         inner.with_truncation(None).expect("only parameters can be refused");
         inner.with_padding(None);
         let max_token = max_token(&named, &file, &inner)?;
-        let tokenizer = Tokenizer { inner, json, path, max_token, model_max_length: None };
+        let (inner, json, beside) = (Arc::new(inner), json.into(), Beside::default());
+        let tokenizer = Tokenizer { inner, json, path, max_token, beside };
         match &tokenizer.max_token {
             MaxToken { id, token } if i32::try_from(*id).is_err() => {
                 let (id, token) = (*id, token.clone());
@@ -111,21 +113,34 @@ fn added_by_processor(processor: &Value) -> Vec<MaxToken> {
     }
 }
 
-/// The length limit in a `tokenizer_config.json`. No file, no entry and a number past all use mean no limit: "no
-/// limit" is written as 10^30.
-fn model_max_length(path: &Path) -> Result<Option<usize>, TokenizerError> {
+/// What a `tokenizer_config.json` says. No file, no entry and a limit past all use mean no limit: "no limit" is written
+/// as 10^30.
+fn read_beside(path: &Path, tokenizer: &Tokenizer) -> Result<Beside, TokenizerError> {
     let config = match fs::read(path) {
         Ok(config) => config,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Beside::default()),
         Err(source) => return Err(TokenizerError::Read { path: path.to_path_buf(), source }),
     };
     let config: Value = serde_json::from_slice(&config)
         .map_err(|reason| TokenizerError::Json { path: path.to_path_buf(), reason })?;
-    match &config["model_max_length"] {
-        Value::Null => Ok(None),
+    let model_max_length = match &config["model_max_length"] {
+        Value::Null => None,
         limit => match limit.as_f64() {
-            Some(number) if number >= 1.0 => Ok(limit.as_u64().and_then(|limit| usize::try_from(limit).ok())),
-            _ => Err(part_error(path, "model_max_length", limit, "expected a positive number of tokens")),
+            Some(number) if number >= 1.0 => limit.as_u64().and_then(|limit| usize::try_from(limit).ok()),
+            _ => {
+                return Err(part_error(
+                    path,
+                    "model_max_length",
+                    limit,
+                    "expected a positive number of tokens",
+                ));
+            }
         },
-    }
+    };
+    let pad_id = ["pad_token", "eos_token"].into_iter().find_map(|part| {
+        // A token is written as its text, or as an object that says more of it.
+        let token = config[part].as_str().or_else(|| config[part]["content"].as_str())?;
+        tokenizer.token_id(token)
+    });
+    Ok(Beside { model_max_length, pad_id })
 }

@@ -1,15 +1,21 @@
-use shardwright_data::{Batch, BatchPlan, Batches, Blocks, IGNORED_LABEL, Remainder};
+use shardwright_data::{
+    Batch, BatchPlan, Batches, BlockOptions, Blocks, DataError, IGNORED_LABEL, Packing, Position, Steps,
+};
 
 use crate::fixture::{Fixture, text};
 
 /// Blocks of four ids, all of which are the number of the block.
 fn numbered(n: i32) -> Blocks {
-    let ids = (0..n).flat_map(|block| [block; 4]).collect();
-    Blocks::group([Ok(ids)], 4, Remainder::Carry).unwrap()
+    let options = BlockOptions { block_size: 4, packing: Packing::Carry };
+    Blocks::from_rows((0..n).map(|block| Ok(vec![block; 4])), &options).unwrap()
 }
 
-fn indices(batches: impl Iterator<Item = Batch>) -> Vec<Vec<usize>> {
-    batches.map(|batch| batch.block_indices).collect()
+fn made(steps: Steps) -> Vec<Batch> {
+    steps.collect::<Result<_, DataError>>().unwrap()
+}
+
+fn indices(steps: Steps) -> Vec<Vec<usize>> {
+    made(steps).into_iter().map(|batch| batch.block_indices).collect()
 }
 
 #[test]
@@ -25,22 +31,23 @@ fn a_kept_last_batch_is_filled_with_rows_that_do_not_count() {
     let plan = BatchPlan { shuffle: false, ..BatchPlan::new(4) };
     let batches = Batches::new(&numbered(10), plan).unwrap();
     assert_eq!((batches.steps_per_epoch(), batches.dropped_blocks()), (3, 0));
-    let last = batches.batch(0, 2);
+    let last = batches.batch(batches.position(2)).unwrap();
     assert_eq!(last.block_indices, [8, 9]);
     let rows = |filler: i32| [[8; 4], [9; 4], [filler; 4], [filler; 4]].concat();
     assert_eq!(last.input_ids.as_slice::<i32>().unwrap(), rows(0));
     assert_eq!(last.labels.as_slice::<i32>().unwrap(), rows(IGNORED_LABEL));
-    assert!(batches.steps(0..9).all(|batch| batch.input_ids.ty().to_string() == "s32[4,4]"));
+    assert!(made(batches.steps(0..9)).iter().all(|batch| batch.input_ids.ty().to_string() == "s32[4,4]"));
 }
 
 #[test]
 fn labels_are_the_ids_of_the_blocks() {
     let blocks = Fixture::new().blocks(&[&text(1000)], 128).unwrap();
     let batches = Batches::new(&blocks, BatchPlan::new(3)).unwrap();
-    for batch in batches.steps(0..batches.steps_per_epoch()).filter(|batch| batch.block_indices.len() == 3) {
+    let full = made(batches.steps(0..batches.steps_per_epoch()));
+    for batch in full.iter().filter(|batch| batch.block_indices.len() == 3) {
         assert_eq!(batch.input_ids, batch.labels);
         let rows = batch.input_ids.as_slice::<i32>().unwrap().chunks(128);
-        assert!(rows.eq(batch.block_indices.iter().map(|&index| blocks.block(index))));
+        assert!(rows.eq(batch.block_indices.iter().map(|&index| blocks.block(index).unwrap())));
     }
 }
 
@@ -64,7 +71,8 @@ fn a_run_that_resumes_reads_on_where_it_stopped() {
 fn the_order_depends_on_seed_and_epoch_alone() {
     let order = |seed, batch| {
         let batches = Batches::new(&numbered(24), BatchPlan { seed, ..BatchPlan::new(batch) }).unwrap();
-        (0..batches.steps_per_epoch()).flat_map(|step| batches.block_indices(3, step)).collect::<Vec<usize>>()
+        let fourth = batches.starting_at(Position { epoch: 3, blocks: 0 });
+        indices(fourth.steps(0..batches.steps_per_epoch())).concat()
     };
     assert_eq!(order(1, 4), order(1, 4));
     assert_eq!(order(1, 4), order(1, 6), "the batch size only cuts the order");
@@ -75,7 +83,7 @@ fn the_order_depends_on_seed_and_epoch_alone() {
 fn batches_are_prefetched_in_order() {
     let batches = Batches::new(&numbered(10), BatchPlan::new(4)).unwrap();
     let prefetched = batches.prefetch(2..8).unwrap().map(Result::unwrap);
-    assert!(prefetched.eq(batches.steps(2..8)));
+    assert!(prefetched.eq(made(batches.steps(2..8))));
 }
 
 #[test]

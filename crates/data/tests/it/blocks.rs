@@ -1,4 +1,4 @@
-use shardwright_data::{Blocks, Remainder};
+use shardwright_data::{BlockOptions, Blocks, DataError, Packing};
 
 use crate::fixture::{Fixture, text};
 
@@ -6,7 +6,7 @@ fn check(texts: &[&str], block_size: usize, blocks: usize, dropped: usize) {
     let made = Fixture::new().blocks(texts, block_size).unwrap();
     assert_eq!((made.num_blocks(), made.dropped_tokens()), (blocks, dropped));
     assert_eq!(made.total_tokens(), texts.concat().len());
-    assert!((0..blocks).all(|i| made.block(i).len() == block_size));
+    assert!((0..blocks).all(|i| made.block(i).unwrap().len() == block_size));
 }
 
 fn check_error(contents: &str, block_size: usize, expected: &str) {
@@ -32,7 +32,7 @@ fn files_are_joined() {
 fn blocks_hold_the_bytes_of_the_text() {
     let contents = text(300);
     let blocks = Fixture::new().blocks(&[&contents], 128).unwrap();
-    let ids: Vec<i32> = (0..blocks.num_blocks()).flat_map(|i| blocks.block(i).to_vec()).collect();
+    let ids: Vec<i32> = (0..blocks.num_blocks()).flat_map(|i| blocks.block(i).unwrap()).collect();
     assert!(ids.into_iter().eq(contents.bytes().take(256).map(i32::from)));
 }
 
@@ -61,19 +61,27 @@ fn text_without_tokens_is_an_error() {
     fixture.write("a.jsonl", "\n{\"text\": \"\"}\n");
     let corpus = fixture.open(&["a.jsonl"]).unwrap();
     let tokenizer = fixture.tokenizer(|_| ()).unwrap();
-    let error = Blocks::from_corpus(&corpus, &tokenizer, 8, Remainder::Carry).unwrap_err();
+    let error = Blocks::from_corpus(&corpus, &tokenizer, &BlockOptions::new(8)).unwrap_err();
     assert_eq!(fixture.message(&error), "a.jsonl: the text has no tokens, expected at least one block of 8");
+}
+
+/// 2000 rows: the first thousand has 2500 tokens, the second 1500.
+fn rows() -> impl Iterator<Item = Result<Vec<i32>, DataError>> {
+    let long = (0..1000).map(|i| vec![i; if i < 500 { 3 } else { 2 }]);
+    let short = (1000..2000).map(|i| vec![i; if i < 1500 { 2 } else { 1 }]);
+    long.chain(short).map(Ok)
 }
 
 #[test]
 fn the_remainder_of_each_group_is_dropped_or_carried() {
-    let groups = || [2500, 500, 1500].map(|n| Ok((0..n).collect::<Vec<i32>>()));
-    let dropped = Blocks::group(groups(), 1024, Remainder::DropPerGroup).unwrap();
-    assert_eq!((dropped.num_blocks(), dropped.dropped_tokens()), (3, 452 + 500 + 476));
-    assert_eq!(dropped.block(2)[0], 0);
-    let carried = Blocks::group(groups(), 1024, Remainder::Carry).unwrap();
-    assert_eq!((carried.num_blocks(), carried.dropped_tokens()), (4, 4500 - 4096));
-    assert_eq!(carried.block(2)[452], 0, "2500 - 2048 tokens of the first group come first");
+    let made = |packing| Blocks::from_rows(rows(), &BlockOptions { block_size: 1024, packing }).unwrap();
+    let dropped = made(Packing::DropPerGroup);
+    assert_eq!((dropped.num_blocks(), dropped.dropped_tokens()), (3, 452 + 476));
+    assert_eq!(dropped.block(2).unwrap()[0], 1000, "the second group begins a block");
+    let carried = made(Packing::Carry);
+    assert_eq!((carried.num_blocks(), carried.dropped_tokens()), (3, 4000 - 3 * 1024));
+    let third = carried.block(2).unwrap();
+    assert_eq!((third[451], third[452]), (999, 1000), "2500 - 2048 tokens of the first group come first");
 }
 
 #[test]
@@ -92,13 +100,14 @@ fn groups_are_of_a_thousand_rows() {
     fixture.write("a.txt", "ab\n".repeat(2500));
     let corpus = fixture.open(&["a.txt"]).unwrap();
     let tokenizer = fixture.tokenizer(|_| ()).unwrap();
-    let made = |block_size, remainder| Blocks::from_corpus(&corpus, &tokenizer, block_size, remainder);
-    let blocks = made(1024, Remainder::DropPerGroup).unwrap();
+    let made =
+        |block_size, packing| Blocks::from_corpus(&corpus, &tokenizer, &BlockOptions { block_size, packing });
+    let blocks = made(1024, Packing::DropPerGroup).unwrap();
     assert_eq!((blocks.num_blocks(), blocks.dropped_tokens()), (2 + 2 + 1, 7500 - 5 * 1024));
     assert_eq!(
-        fixture.message(&made(4096, Remainder::DropPerGroup).unwrap_err()),
+        fixture.message(&made(4096, Packing::DropPerGroup).unwrap_err()),
         "a.txt: 7500 tokens, but none of the 3 groups of rows fills one block of 4096: lower the block size to 3000 \
          or less, or make the rows longer, so that a group holds more text"
     );
-    assert_eq!(made(4096, Remainder::Carry).unwrap().num_blocks(), 1);
+    assert_eq!(made(4096, Packing::Carry).unwrap().num_blocks(), 1);
 }

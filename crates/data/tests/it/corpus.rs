@@ -127,7 +127,7 @@ fn bad_json_lines_are_located() {
         "{",
         "a.jsonl: line 2, column 1 is not JSON: EOF while parsing an object; expected one JSON object per line",
     );
-    check("[1]", "a.jsonl: line 2 holds an array, expected one object per line");
+    check("[1]", "a.jsonl: line 2 holds an array, expected an object");
     check("{\"a\": 1, \"b\": 2}", "a.jsonl: line 2 has no column `text`, its columns are: a, b");
     check("{\"text\": null}", "a.jsonl: line 2, column `text` holds null, expected a string");
     let options = CorpusOptions { text_column: Some("body".to_owned()) };

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
-use shardwright_data::{Blocks, Corpus, CorpusOptions, DataError, Remainder, Tokenizer};
+use shardwright_data::{BlockOptions, Blocks, Corpus, CorpusOptions, DataError, Tokenizer};
 
 pub(crate) struct Fixture {
     folder: tempfile::TempDir,
@@ -45,7 +45,7 @@ impl Fixture {
         let paths: Vec<PathBuf> =
             files.map(|(i, text)| self.write(&format!("corpus{i}.txt"), text)).collect();
         let corpus = Corpus::open(&paths, CorpusOptions::default())?;
-        Blocks::from_corpus(&corpus, &self.tokenizer(|_| ())?, block_size, Remainder::DropPerGroup)
+        Blocks::from_corpus(&corpus, &self.tokenizer(|_| ())?, &BlockOptions::new(block_size))
     }
 
     /// An error and its causes, without the name of the temporary folder.

@@ -62,6 +62,16 @@ pub enum PlanError {
         /// The mesh.
         mesh: AbstractMesh,
     },
+    /// A parameter whose rows are whole on some devices each, and a lowering that gathers rows.
+    #[error(
+        "{argument}: dim 0 is split over mesh axis {axis}, and the program takes one index of it at a time; split another dim"
+    )]
+    SplitRows {
+        /// Name of the argument.
+        argument: String,
+        /// The axis.
+        axis: AxisName,
+    },
     /// Parameters cannot be split for storage over the axis that layers are split over.
     #[error(
         "parameters cannot be sharded over the axis {TENSOR_AXIS}, over which all devices see the same examples; choose another axis"
