@@ -16,8 +16,8 @@ use shardwright::partition::{CollectiveSummary, Lowering, PlanOptions, WrapConfi
 use shardwright::runtime::{Runtime, RuntimeOptions};
 use shardwright::tensor::HostArray;
 use shardwright::train::{
-    AdamW, CausalLm, GroupConfig, LossDenominator, Model, StepConfig, TrainState, TrainStep, WeightSource,
-    model_modules,
+    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, StepConfig, TrainState, TrainStep,
+    WeightSource, model_modules,
 };
 
 const BATCH: usize = 8;
@@ -40,9 +40,14 @@ fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let name = arguments.first().map_or("micro", String::as_str);
     let devices: usize = arguments.get(1).map_or(Ok(8), |a| a.parse()).context("DEVICES is a number")?;
-    let remat = arguments[2.min(arguments.len())..].iter().any(|a| a == "remat");
-    let explicit = arguments[2.min(arguments.len())..].iter().any(|a| a == "explicit");
-    let lowering = if explicit { Lowering::Explicit } else { Lowering::Annotate };
+    let (mut remat, mut lowering) = (false, Lowering::Annotate);
+    for word in arguments.iter().skip(2) {
+        match word.as_str() {
+            "remat" => remat = true,
+            "explicit" => lowering = Lowering::Explicit,
+            _ => anyhow::bail!("unknown word {word}; there are remat and explicit"),
+        }
+    }
     let [hidden, layers, heads, kv_heads, intermediate, vocab, block] =
         size(name).with_context(|| format!("no size {name}; there are micro, quickstart, tiny and small"))?;
 
@@ -60,7 +65,7 @@ fn main() -> anyhow::Result<()> {
         global_batch_size: BATCH,
         optimizer: Arc::new(AdamW::default()),
         groups: GroupConfig { learning_rate: 1e-4, ..GroupConfig::default() },
-        max_grad_norm: Some(1.0),
+        clipping: Clipping { norm: Some(1.0), ..Clipping::default() },
         wrap,
         remat,
         plan: PlanOptions::default(),
@@ -91,7 +96,7 @@ fn main() -> anyhow::Result<()> {
     let collectives = CollectiveSummary::new(&step.executable().compiled()??);
     let seconds = |d: std::time::Duration| (d.as_secs_f64() * 1e3).round() / 1e3;
     let report = json!({
-        "size": name, "devices": devices, "remat": remat, "explicit": explicit,
+        "size": name, "devices": devices, "remat": remat, "explicit": lowering == Lowering::Explicit,
         "step_ms_median": milliseconds[STEPS / 2], "step_ms_min": milliseconds[0],
         "open_s": seconds(opened), "compile_s": seconds(compiled - opened),
         "init_s": seconds(initialised - compiled), "first_step_done_s": first.map(seconds),

@@ -33,12 +33,19 @@
 #![forbid(unsafe_code)]
 
 mod collective;
+mod copy;
+mod counted;
+mod depends;
 mod gradient;
 mod graph;
 pub mod random;
+mod region;
 mod rules;
+mod scan;
+mod scan_gradient;
 
 pub use gradient::Recompute;
 pub use graph::{Graph, GraphError};
+pub use scan::ScanProblem;
 /// A value of the program that is being written.
 pub use shardwright_hlo::ValueId as Value;

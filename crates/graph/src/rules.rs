@@ -22,9 +22,13 @@ pub(crate) fn vjp(
     arriving: &[Option<ValueId>],
     wanted: &[bool],
 ) -> Result<Cotangents> {
-    let Instruction { op, operands: x, results, location, .. } = instruction;
-    if matches!(op, Op::OptimizationBarrier) {
-        return Ok(arriving.to_vec());
+    let Instruction { op, operands: x, results, .. } = instruction;
+    match op {
+        Op::OptimizationBarrier => return Ok(arriving.to_vec()),
+        Op::Call(_) | Op::While | Op::If | Op::Case | Op::ManualComputation(_) | Op::Other(_) => {
+            return Err(not_differentiable(g, instruction));
+        }
+        _ => {}
     }
     let [Some(ct)] = *arriving else { return Ok(vec![None; x.len()]) };
     let y = results[0];
@@ -83,19 +87,21 @@ pub(crate) fn vjp(
         | Op::If
         | Op::Case
         | Op::ManualComputation(_)
-        | Op::Other(_) => {
-            let module = g.module.borrow();
-            let unit = location.unit.map(|id| module.unit(id).path.clone()).unwrap_or_default();
-            let op = match op {
-                Op::Reduce { kind, .. }
-                | Op::Scatter { kind, .. }
-                | Op::ReduceScatter { kind, .. }
-                | Op::AllReduce { kind, .. } => format!("{} with {}", op.name(), kind.op().name()),
-                op => op.name().to_owned(),
-            };
-            Err(GraphError::NotDifferentiable { unit, op })
-        }
+        | Op::Other(_) => Err(not_differentiable(g, instruction)),
     }
+}
+
+fn not_differentiable(g: &Graph, Instruction { op, location, .. }: &Instruction) -> GraphError {
+    let module = g.module.borrow();
+    let unit = location.unit.map(|id| module.unit(id).path.clone()).unwrap_or_default();
+    let op = match op {
+        Op::Reduce { kind, .. }
+        | Op::Scatter { kind, .. }
+        | Op::ReduceScatter { kind, .. }
+        | Op::AllReduce { kind, .. } => format!("{} with {}", op.name(), kind.op().name()),
+        op => op.name().to_owned(),
+    };
+    GraphError::NotDifferentiable { unit, op }
 }
 
 fn unary(g: &Graph, op: Unary, x: ValueId, y: ValueId, ct: ValueId) -> Result<Cotangents> {

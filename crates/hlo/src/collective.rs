@@ -110,7 +110,7 @@ impl ManualComputation {
     ///
     /// # Errors
     /// When the sharding is for another rank.
-    pub fn shard_type(&self, sharding: &NamedSharding, ty: &TensorType) -> Result<TensorType, InferError> {
+    fn shard_type(&self, sharding: &NamedSharding, ty: &TensorType) -> Result<TensorType, InferError> {
         let wrong = |reason: String| InferError::Manual { reason };
         sharding.check_rank(ty.dims()).map_err(|e| wrong(e.to_string()))?;
         let shards = sharding.shards_per_dim();
@@ -242,12 +242,16 @@ struct Varying<'m, 'a> {
 impl<'m> Varying<'m, '_> {
     fn instruction(&mut self, instruction: &'m Instruction) {
         let Instruction { op, operands, results, .. } = instruction;
-        if let Op::OptimizationBarrier = op {
-            for (operand, &result) in operands.iter().zip(results) {
-                let axes = self.axes.get(operand).cloned().unwrap_or_default();
-                self.axes.insert(result, axes);
+        match op {
+            Op::OptimizationBarrier => {
+                for (operand, &result) in operands.iter().zip(results) {
+                    self.extend(result, self.of(operand));
+                }
+                return;
             }
-            return;
+            Op::While => return self.while_loop(instruction),
+            Op::If | Op::Case => return self.branches(instruction),
+            _ => {}
         }
         let mut axes = Axes::new();
         self.collect(instruction, &mut axes);
@@ -268,6 +272,63 @@ impl<'m> Varying<'m, '_> {
         for &result in results {
             self.axes.insert(result, axes.clone());
         }
+    }
+
+    /// The state of a loop varies along the axes that it does at first, those that an iteration makes it vary along,
+    /// and those along which devices may differ in how often it runs.
+    fn while_loop(&mut self, Instruction { operands, results, regions, .. }: &'m Instruction) {
+        let [condition, body] = &regions[..] else { return };
+        for region in regions {
+            for (operand, &argument) in operands.iter().zip(&region.arguments) {
+                self.extend(argument, self.of(operand));
+            }
+        }
+        // What is found wrong on the way is found in the last pass too.
+        let known = self.problems.len();
+        loop {
+            self.problems.truncate(known);
+            regions.iter().flat_map(|region| &region.instructions).for_each(|inner| self.instruction(inner));
+            let runs: Axes = condition.results.iter().flat_map(|result| self.of(result)).collect();
+            let mut news = false;
+            for (index, result) in body.results.iter().enumerate() {
+                let axes: Axes = self.of(result).union(&runs).cloned().collect();
+                for region in regions {
+                    news |= region.arguments.get(index).is_some_and(|&a| self.extend(a, axes.clone()));
+                }
+            }
+            if !news {
+                break;
+            }
+        }
+        for (&result, argument) in results.iter().zip(&body.arguments) {
+            self.extend(result, self.of(argument));
+        }
+    }
+
+    /// Results of branches vary as those of each branch do, and along the axes where devices may take different ones.
+    fn branches(&mut self, Instruction { operands, results, regions, .. }: &'m Instruction) {
+        let chosen: Axes = operands.iter().flat_map(|operand| self.of(operand)).collect();
+        for region in regions {
+            region.instructions.iter().for_each(|inner| self.instruction(inner));
+            for (inner, &result) in region.results.iter().zip(results) {
+                self.extend(result, self.of(inner));
+            }
+        }
+        for &result in results {
+            self.extend(result, chosen.clone());
+        }
+    }
+
+    fn of(&self, value: &ValueId) -> Axes {
+        self.axes.get(value).cloned().unwrap_or_default()
+    }
+
+    /// Adds axes along which a value varies, and tells whether that is news.
+    fn extend(&mut self, value: ValueId, axes: Axes) -> bool {
+        let known = self.axes.entry(value).or_default();
+        let before = known.len();
+        known.extend(axes);
+        known.len() > before
     }
 
     /// Adds the axes of everything that an instruction uses, in its own regions too.

@@ -47,6 +47,7 @@ pub mod proto;
 mod signature;
 mod stated;
 mod text;
+mod uses;
 mod verify;
 
 pub use collective::{AxisGroup, ManualComputation};

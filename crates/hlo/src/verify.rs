@@ -190,7 +190,7 @@ pub enum Problem {
     },
 }
 
-/// Checks a module; see [`VerifyErrors`] for what it reports.
+/// Checks a module; [`Problem`] has what it looks for.
 ///
 /// # Errors
 /// All problems of the module, in program order.
@@ -316,6 +316,9 @@ impl<'m> Verifier<'m> {
         match op {
             Op::Boundary(Role::Gradient { parameter }) => {
                 self.shaped_as_parameter(operands[0], *parameter, None, name);
+            }
+            Op::Boundary(Role::RowGradient { parameter }) => {
+                self.shaped_as_parameter(operands[0], *parameter, Some(0), name);
             }
             Op::ManualComputation(manual) => self.varying(manual, &regions[0], name),
             Op::AllGather { axes, .. }

@@ -32,7 +32,7 @@ impl Model for CausalLm {
     }
 
     fn wrapped_by_default(&self) -> Vec<&'static str> {
-        vec!["LlamaDecoderLayer"]
+        vec![self.config.decoder_layer_class()]
     }
 
     fn tensor_plan(&self, devices: usize) -> Result<TensorPlan, TensorError> {

@@ -23,7 +23,6 @@ mod causal_lm;
 mod config;
 mod draw;
 mod error;
-mod eval_stub;
 mod evaluate;
 mod event;
 mod groups;
@@ -47,19 +46,19 @@ mod torus;
 
 pub use causal_lm::CausalLm;
 pub use config::{
-    EvaluationConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource, ReportTo, ScheduleConfig,
-    ScheduleKind, ShardingConfig, TrainConfig, Warmup,
+    Clipping, Curve, EvaluationConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource,
+    PrecisionConfig, ReportTo, ScheduleConfig, ScheduleKind, ShardingConfig, StableDecay, TrainConfig,
+    Warmup,
 };
 pub use error::{TrainError, TrainErrorKind};
-pub use eval_stub::{EvalStep, PendingLoss};
 pub use event::{Event, Observer, Phase, Split, StepProgress, StopFlag, TrainStart};
-pub use groups::{Group, GroupConfig, GroupRule, ParameterGroups};
+pub use groups::{Group, GroupConfig, GroupError, GroupRule, ParameterGroups};
 pub use job::Job;
 pub use log::{EndRecord, EvaluationRecord, LogRecord, TrainRecord};
 pub use model::{BatchInput, Model, ModelLoss};
-pub use optimizer::{AdamW, Held, Optimizer, StateInfo, Update, Updated};
+pub use optimizer::{Adafactor, AdamW, Held, Lion, Momentum, Optimizer, Sgd, StateInfo, Update, Updated};
 pub use prepare::{model_modules, prepare, prepare_unsaved};
 pub use results::{EvaluationResults, RunResults, TrainResults};
 pub use schedule::Schedule;
 pub use state::{TrainState, WeightSource};
-pub use step::{PendingMetrics, StateLayout, StateSlot, StepConfig, TrainStep};
+pub use step::{PendingMetrics, StateLayout, StateSlot, StepConfig, StepReading, TrainStep};
