@@ -31,6 +31,13 @@ pub enum Event<'a> {
     Notice(&'a str),
     /// A stretch of work begins that may take a while.
     Phase(Phase),
+    /// A part of the text was tokenized.
+    Tokenizing {
+        /// Bytes of the files so far.
+        bytes: u64,
+        /// Bytes of all files.
+        total: u64,
+    },
     /// Text was read and cut into blocks.
     Data {
         /// What it is for.

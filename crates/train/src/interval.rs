@@ -6,9 +6,17 @@ use crate::IntervalStrategy;
 /// epoch is done after the last, incomplete one too.
 pub(crate) fn is_due(strategy: IntervalStrategy, step: usize, per_epoch: u64, total: usize) -> bool {
     match strategy {
-        IntervalStrategy::No => false,
-        IntervalStrategy::Steps(steps) => step.is_multiple_of(steps),
         IntervalStrategy::Epoch => (step as u64).is_multiple_of(per_epoch) || step == total,
+        _ => steps_between(strategy, total).is_some_and(|steps| step.is_multiple_of(steps)),
+    }
+}
+
+/// The steps from one time to the next, where that is a number of its own.
+pub(crate) fn steps_between(strategy: IntervalStrategy, total: usize) -> Option<usize> {
+    match strategy {
+        IntervalStrategy::No | IntervalStrategy::Epoch => None,
+        IntervalStrategy::Steps(steps) => Some(steps.max(1)),
+        IntervalStrategy::Part(part) => Some(((part * total as f64).ceil() as usize).max(1)),
     }
 }
 
@@ -21,6 +29,7 @@ mod tests {
         let due = |strategy| (1..=8).filter(|step| is_due(strategy, *step, 3, 8)).collect::<Vec<_>>();
         assert_eq!(due(IntervalStrategy::No), []);
         assert_eq!(due(IntervalStrategy::Steps(3)), [3, 6]);
+        assert_eq!(due(IntervalStrategy::Part(0.4)), [4, 8]);
         assert_eq!(due(IntervalStrategy::Epoch), [3, 6, 8]);
     }
 }

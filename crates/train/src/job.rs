@@ -1,7 +1,6 @@
 //! A run from its settings to the saved model.
 
 use shardwright_checkpoint::HfWeights;
-use shardwright_model::ParameterKind;
 use shardwright_partition::explain::{Explanation, Subject};
 use shardwright_partition::{Lowering, WrapPolicy};
 use shardwright_runtime::{Runtime, ShardedArray};
@@ -11,14 +10,13 @@ use crate::evaluate::Evaluator;
 use crate::log::{LogFolder, run_folder_name};
 use crate::peak::peak_flops;
 use crate::programs::{Planned, Programs};
-use crate::readings::MetricRows;
 use crate::run::{Run, Tools, flops_per_token, total_steps};
 use crate::save::Output;
 use crate::state::from_files;
 use crate::texts::Texts;
 use crate::{
-    CausalLm, EvaluationResults, Event, IntervalStrategy, Model, Observer, Phase, ReportTo, RunResults,
-    StepConfig, StopFlag, TrainConfig, TrainError, TrainResults, TrainStart, TrainState, TrainStep,
+    CausalLm, Event, IntervalStrategy, Model, Observer, Phase, ReportTo, RunResults, StepConfig, StopFlag,
+    TrainConfig, TrainError, TrainStart, TrainState, TrainStep,
 };
 
 /// A run all of whose settings and files were read and found in order.

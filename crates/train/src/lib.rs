@@ -32,6 +32,7 @@ mod log;
 mod model;
 mod optimizer;
 mod peak;
+mod precision;
 mod prepare;
 mod programs;
 mod readings;
@@ -47,8 +48,7 @@ mod torus;
 pub use causal_lm::CausalLm;
 pub use config::{
     Clipping, Curve, EvaluationConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource,
-    PrecisionConfig, ReportTo, ScheduleConfig, ScheduleKind, ShardingConfig, StableDecay, TrainConfig,
-    Warmup,
+    ReportTo, ScheduleConfig, ScheduleKind, ShardingConfig, StableDecay, TrainConfig, Warmup,
 };
 pub use error::{TrainError, TrainErrorKind};
 pub use event::{Event, Observer, Phase, Split, StepProgress, StopFlag, TrainStart};
@@ -57,8 +57,11 @@ pub use job::Job;
 pub use log::{EndRecord, EvaluationRecord, LogRecord, TrainRecord};
 pub use model::{BatchInput, Model, ModelLoss};
 pub use optimizer::{Adafactor, AdamW, Held, Lion, Momentum, Optimizer, Sgd, StateInfo, Update, Updated};
+pub use precision::{PrecisionConfig, PrecisionError};
 pub use prepare::{model_modules, prepare, prepare_unsaved};
 pub use results::{EvaluationResults, RunResults, TrainResults};
 pub use schedule::Schedule;
 pub use state::{TrainState, WeightSource};
-pub use step::{PendingMetrics, StateLayout, StateSlot, StepConfig, StepReading, TrainStep};
+pub use step::{
+    EvalStep, PendingLoss, PendingMetrics, StateLayout, StateSlot, StepConfig, StepReading, TrainStep,
+};

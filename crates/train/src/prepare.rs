@@ -8,11 +8,12 @@ use shardwright_checkpoint::{Expected, HfWeights, make_writable_folder};
 use shardwright_mesh::AbstractMesh;
 use shardwright_model::{ModelConfig, ModuleInfo, parameters, tensor_plan};
 use shardwright_partition::{ModelModule, TENSOR_AXIS, WrapPolicy};
-use shardwright_tensor::DType;
 
 use crate::save::check_empty;
 use crate::texts::Texts;
-use crate::{CausalLm, Event, Job, Model, ModelSource, Observer, ShardingConfig, TrainConfig, TrainError};
+use crate::{
+    CausalLm, Event, Job, Model, ModelSource, Observer, ParameterGroups, ShardingConfig, TrainConfig, TrainError,
+};
 
 /// Reads everything that a run needs, and checks what can be checked without a device.
 ///
@@ -62,6 +63,8 @@ fn wrapped_units(
         wrap = wrap.keeping_gathered(kept);
     }
     let infos = lm.parameters();
+    ParameterGroups::new(&config.groups, &infos)?;
+    config.clipping.check(&infos)?;
     let names = modules.iter().map(|m| m.path.as_str()).chain(infos.iter().map(|p| p.name.as_str()));
     for notice in sharding.fsdp.unmatched(names) {
         observer.event(Event::Notice(&notice.to_string()));
@@ -70,10 +73,9 @@ fn wrapped_units(
     if remat && wrap.is_empty() {
         observer.event(Event::Notice("no unit is wrapped, so gradient checkpointing has no effect"));
     }
-    if let Some(dtype) = lm.config.dtype().filter(|dtype| *dtype != DType::F32) {
-        let notice =
-            format!("the configuration says {dtype}; the model is trained and saved in {}", DType::F32);
-        observer.event(Event::Notice(&notice));
+    config.precision.check()?;
+    if let Some(warning) = config.precision.warning() {
+        observer.event(Event::Notice(&warning));
     }
     Ok((wrap, remat))
 }

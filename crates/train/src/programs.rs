@@ -14,7 +14,9 @@ use shardwright_runtime::{Executable, Runtime};
 
 use crate::draw::Draws;
 use crate::readings::MetricRows;
-use crate::{EvalStep, Event, Job, Model, Observer, Split, StepConfig, TrainError, TrainStep};
+use crate::{
+    CausalLm, EvalStep, Event, Job, LossDenominator, Model, Observer, Split, StepConfig, TrainError, TrainStep,
+};
 
 /// What a run does on which devices, before anything of it is compiled.
 pub(crate) struct Planned {
@@ -54,7 +56,7 @@ impl Job {
         }
         // A run that only evaluates has its parameters where training would have them.
         let batches = train.as_ref().or(eval.as_ref()).ok_or(TrainError::NothingToDo)?;
-        let step = self.step_config(batches.plan().global_batch_size);
+        let step = self.step_config(batches.plan());
         let module = step.module(&self.model)?;
         let plan = step.sharding_plan(&self.model, &module, mesh.shape())?;
         self.check_sharded(&plan, observer)?;
@@ -85,7 +87,9 @@ impl Job {
             let compile_eval = |batches: &Batches| {
                 let start = Instant::now();
                 let batch_size = batches.plan().global_batch_size;
-                let compiled = EvalStep::compile(runtime, &mesh, &self.model, step, &plan, batch_size)?;
+                // An evaluation is a mean over what is predicted, whatever a train step divides by.
+                let model = CausalLm { denominator: LossDenominator::Targets, ..self.model.clone() };
+                let compiled = EvalStep::compile(runtime, &mesh, &model, step, &plan, batch_size)?;
                 Ok((compiled, start.elapsed().as_secs_f64()))
             };
             let eval = eval.as_ref().map(|batches| scope.spawn(move || compile_eval(batches)));
@@ -143,11 +147,13 @@ impl Job {
     fn train_batches(&self, blocks: &Blocks, mesh: &Mesh) -> Result<Batches, TrainError> {
         let accumulation = self.config.gradient_accumulation_steps;
         let micro_batch_size = global(self.config.per_device_train_batch_size, mesh);
+        let by_device = micro_batch_size.saturating_mul(accumulation);
+        let global_batch_size = self.config.global_batch_size.unwrap_or(by_device);
         let plan = BatchPlan {
             accumulation,
             drop_last: self.config.dataloader_drop_last,
             seed: self.config.data_seed.unwrap_or(self.config.seed),
-            ..BatchPlan::new(micro_batch_size.saturating_mul(accumulation))
+            ..BatchPlan::new(global_batch_size)
         };
         Ok(Batches::new(blocks, plan)?)
     }
@@ -157,13 +163,17 @@ impl Job {
         Ok(Batches::new(blocks, BatchPlan::evaluation(batch_size))?)
     }
 
-    fn step_config(&self, global_batch_size: usize) -> StepConfig {
+    fn step_config(&self, batches: &BatchPlan) -> StepConfig {
+        let (global_batch_size, gradient_accumulation_steps) = (batches.global_batch_size, batches.accumulation);
         let sharding = &self.config.sharding;
         StepConfig {
             global_batch_size,
+            gradient_accumulation_steps,
+            precision: self.config.precision,
+            dot_precision: self.config.dot_precision,
             optimizer: self.config.optimizer.clone(),
             groups: self.config.groups.clone(),
-            max_grad_norm: self.config.max_grad_norm,
+            clipping: self.config.clipping.clone(),
             wrap: self.wrap.clone(),
             remat: self.remat,
             plan: PlanOptions {

@@ -7,12 +7,12 @@ use shardwright_model::{ParameterInfo, ParameterKind};
 use shardwright_runtime::Runtime;
 
 use crate::evaluate::Evaluator;
-use crate::interval::is_due;
+use crate::interval::{is_due, steps_between};
 use crate::log::{LogFolder, RunLog};
 use crate::readings::{MetricRows, Reading, Readings, Started};
 use crate::results::TrainerState;
 use crate::{
-    EvaluationResults, Event, LogRecord, Observer, Schedule, StepProgress, StopFlag, TrainConfig, TrainError,
+    EvaluationResults, Event, Observer, Schedule, StepProgress, StopFlag, TrainConfig, TrainError,
     TrainResults, TrainState, TrainStep,
 };
 
@@ -79,11 +79,6 @@ impl<'a> Run<'a> {
             evaluated: None,
             tools,
         }
-    }
-
-    /// Steps to be taken.
-    pub(crate) fn total_steps(&self) -> usize {
-        self.total_steps
     }
 
     /// Takes all steps.
@@ -191,7 +186,7 @@ impl<'a> Run<'a> {
         }
         self.losses.any_lost = true;
         let (loss, grad_norm, step) = (*loss, *grad_norm, started.step);
-        let what = if loss.is_finite() { "the gradient norm" } else { "the loss" }.to_owned();
+        let what = started.metrics.first_bad(self.tools.step)?.unwrap_or_else(|| "the loss".to_owned());
         if self.tools.config.nan_stop {
             return Err(TrainError::NotFinite { step, what, loss, grad_norm });
         }
@@ -279,10 +274,10 @@ impl<'a> Run<'a> {
             best_metric: (),
             best_model_checkpoint: (),
             epoch: results.epoch,
-            eval_steps: evaluation.strategy.steps(),
+            eval_steps: steps_between(evaluation.strategy, self.total_steps),
             global_step: results.steps,
             log_history: self.log.records().to_vec(),
-            logging_steps: logging.strategy.steps(),
+            logging_steps: steps_between(logging.strategy, self.total_steps),
             max_steps: self.total_steps,
             num_train_epochs: self.epoch(self.total_steps).ceil() as usize,
             total_flos: results.total_flos,

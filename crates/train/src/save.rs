@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 use shardwright_checkpoint::{HfWriter, write_bytes_atomic, write_json_atomic};
@@ -11,11 +11,11 @@ use shardwright_data::Tokenizer;
 use shardwright_model::ModelConfig;
 use shardwright_partition::{FsdpConfig, Strategy};
 use shardwright_runtime::ShardedArray;
-use shardwright_tensor::DType;
+use shardwright_tensor::TensorType;
 
 use crate::card::model_card;
 use crate::results::TrainerState;
-use crate::{EvaluationResults, Job, Model, ModelSource, TrainConfig, TrainError, TrainResults};
+use crate::{EvaluationResults, Job, Model, ModelSource, TrainError, TrainResults};
 
 /// What the special tokens of a tokenizer that is trained here are called.
 pub(crate) const UNKNOWN_TOKEN: &str = "<unk>";
@@ -58,16 +58,17 @@ impl<'a> Output<'a> {
     pub(crate) fn save_model(&self, parameters: &[ShardedArray]) -> Result<(), TrainError> {
         let _span = tracing::debug_span!("save").entered();
         let model = &self.job.model;
-        let saved = model.config.clone().with_dtype(DType::F32)?;
+        let dtype = self.job.config.precision.weights;
+        let saved = model.config.clone().with_dtype(dtype)?;
         write_bytes_atomic(self.folder.join("config.json"), saved.to_json().as_bytes())?;
         self.save_generation_config()?;
         save_tokenizer(self.folder, &model.config, &self.job.texts.tokenizer)?;
         let infos = model.parameters();
         let tensors = || infos.iter().zip(parameters);
-        let header = tensors().map(|(p, array)| (p.name.clone(), array.ty().clone()));
+        let header = tensors().map(|(p, array)| (p.name.clone(), TensorType { dtype, ..array.ty().clone() }));
         let mut writer = HfWriter::create(self.folder.join("model.safetensors"), header)?;
         for (parameter, array) in tensors() {
-            writer.write(&parameter.name, &array.to_host()?)?;
+            writer.write(&parameter.name, &array.to_host()?.cast(dtype))?;
         }
         writer.finish()?;
         remove(&self.folder.join("model.safetensors.index.json"))

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use shardwright_data::{
-    Blocks, Corpus, CorpusOptions, Remainder, Skipped, Tokenizer, effective_block_size,
+    BlockOptions, Blocks, Corpus, CorpusOptions, Packing, Progress, Skipped, TokenCache, Tokenizer, effective_block_size,
 };
 use shardwright_model::ModelConfig;
 
@@ -35,10 +35,13 @@ impl Texts {
         observer: &mut dyn Observer,
     ) -> Result<Texts, TrainError> {
         let (train, eval) = corpora(config, observer)?;
+        // What is made again is not kept: an entry of the same text and settings would be the same.
+        let folder = config.cache_dir.clone().filter(|_| !config.overwrite_cache);
+        let cache = folder.map_or_else(TokenCache::none, TokenCache::in_folder);
         observer.event(Event::Phase(Phase::Tokenizer));
         let tokenizer = match (&config.tokenizer, train.as_ref().or(eval.as_ref())) {
             (Some(path), _) => Tokenizer::from_file(file_in(path, "tokenizer.json"))?,
-            (None, Some(text)) => Tokenizer::train_byte_level_bpe(text, model.vocab_size(), &SPECIAL_TOKENS)?,
+            (None, Some(text)) => cache.byte_level_bpe(text, model.vocab_size(), &SPECIAL_TOKENS)?,
             (None, None) => return Err(TrainError::NothingToDo),
         };
         tokenizer.check_fits(model.vocab_size(), model_path)?;
@@ -48,11 +51,20 @@ impl Texts {
             observer.event(Event::Notice(notice));
         }
         let block_size = block_size.tokens;
+        let packing = match config.packing {
+            true => Packing::default(),
+            false => Packing::PadToBlock { pad_id: tokenizer.pad_id().unwrap_or(0) },
+        };
+        let options = BlockOptions { block_size, packing };
         observer.event(Event::Phase(Phase::Tokenize));
         let mut blocks = |corpus: Option<Corpus>, split, most: Option<usize>| {
             let Some(corpus) = corpus else { return Ok(None) };
-            let blocks = Blocks::from_corpus(&corpus, &tokenizer, block_size, Remainder::DropPerGroup)?;
-            let blocks = most.map_or(blocks.clone(), |most| blocks.take(most));
+            let mut progress = |done: Progress| {
+                let (bytes, total) = (done.bytes, done.total);
+                observer.event(Event::Tokenizing { bytes, total });
+            };
+            let blocks = cache.blocks(&corpus, &tokenizer, &options, &mut progress)?;
+            let blocks = blocks.take(most.unwrap_or(usize::MAX));
             observer.event(Event::Data {
                 split,
                 tokens: blocks.total_tokens(),
@@ -76,7 +88,7 @@ fn corpora(
     observer: &mut dyn Observer,
 ) -> Result<(Option<Corpus>, Option<Corpus>), TrainError> {
     let mut open = |files: &[_]| -> Result<Corpus, TrainError> {
-        let corpus = Corpus::open(files, CorpusOptions::default())?;
+        let corpus = Corpus::open(files, CorpusOptions { text_column: config.text_column.clone() })?;
         if corpus.skipped() != Skipped::default() {
             observer.event(Event::Notice(&format!("files that were left out: {}", corpus.skipped())));
         }

@@ -35,7 +35,7 @@ impl LogFolder {
 
     pub(super) fn write(&mut self, record: &LogRecord) -> Result<(), TrainError> {
         let LogFolder { path, wants_events, open } = self;
-        let write = || {
+        let mut write = || {
             if open.is_none() {
                 *open = Some(Open::new(path, *wants_events)?);
             }
