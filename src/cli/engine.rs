@@ -8,8 +8,8 @@ use shardwright_runtime::compile::{CompilerDeath, Ending, ForeignProgram};
 use shardwright_runtime::plugins::ResolvedPlugin;
 use shardwright_runtime::{Executable, Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions};
 use shardwright_train::{
-    DryRun, EvaluationResults, Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults,
-    TrainStep,
+    DryRun, EvaluationResults, Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind,
+    TrainResults, TrainStep,
 };
 
 use super::failure::{Cause, Failure};

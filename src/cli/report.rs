@@ -8,10 +8,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use shardwright_mesh::{DrawStyle, draw_mesh};
 use shardwright_partition::{Bytes, LintOptions, ShardingPlan, Strategy, TENSOR_AXIS, WrapConfig, lint};
 use shardwright_train::{
-    Event, IntervalStrategy, Observer, Phase, ShardingConfig, StepMetrics, TrainConfig, TrainResults,
+    DryRun, EvaluationRecord, EvaluationResults, Event, LogRecord, Observer, Phase, ShardingConfig, Split,
+    StepProgress, TrainConfig, TrainResults, TrainStart,
 };
 
 use super::console::{self, Verbosity};
+use super::dry_run;
 use super::engine;
 use super::metrics;
 use super::program::tell_lints;
@@ -46,10 +48,6 @@ impl Report {
             verbosity,
             is_watched: console::is_watched(),
             sharding: config.sharding.clone(),
-            logging_steps: match config.logging.strategy {
-                IntervalStrategy::Steps(steps) => Some(steps),
-                _ => None,
-            },
             bar: ProgressBar::hidden(),
             pace: None,
             held: Some(Vec::new()),
@@ -67,6 +65,12 @@ impl Report {
     pub(super) fn open(&mut self, lines: &[String]) {
         let held = self.held.take().unwrap_or_default();
         lines.iter().cloned().chain(held).for_each(|line| self.tell(line));
+    }
+
+    /// What a dry run found.
+    pub(super) fn found(&mut self, found: &DryRun) {
+        self.end();
+        console::result(dry_run::text(found));
     }
 
     /// Takes the progress bar away.
@@ -134,13 +138,20 @@ impl Report {
         match (record, &self.pace) {
             (LogRecord::Train(record), Some(Pace { start, last: Some(last) })) if !self.is_watched => {
                 // The step of the record was the last one but one that was started.
-                let progress = StepProgress { step: record.step, epoch: record.epoch, learning_rate: record.learning_rate, ..*last };
+                let progress = StepProgress {
+                    step: record.step,
+                    epoch: record.epoch,
+                    learning_rate: record.learning_rate,
+                    ..*last
+                };
                 let text = Pace { start: *start, last: None }.text(&progress, Some(record.loss));
                 console::note(format!("step {}/{}  {text}", record.step, start.steps));
             }
             (LogRecord::Evaluation(EvaluationRecord { step, epoch, eval_loss, .. }), _) => {
                 let perplexity = eval_loss.exp();
-                let text = format!("eval at step {step}  epoch {epoch}  loss {eval_loss:.4}  perplexity {perplexity:.4}");
+                let text = format!(
+                    "eval at step {step}  epoch {epoch}  loss {eval_loss:.4}  perplexity {perplexity:.4}"
+                );
                 self.bar.suspend(|| console::note(text));
             }
             _ => {}
@@ -356,7 +367,10 @@ mod tests {
             ]
         );
         let accumulated = lines(TrainStart { accumulation_steps: 4, ..START });
-        assert_eq!(accumulated[0], "batch     2 per device, 4 accumulated, 16 in all, 1,024 tokens; 200 steps");
+        assert_eq!(
+            accumulated[0],
+            "batch     2 per device, 4 accumulated, 16 in all, 1,024 tokens; 200 steps"
+        );
     }
 
     #[test]

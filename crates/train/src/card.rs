@@ -14,7 +14,9 @@ pub(crate) fn model_card(
     let config = &job.config;
     let name = named(&config.output_dir);
     let origin = match &config.model {
-        ModelSource::Config(path) => format!("new weights (seed {}) for the configuration `{}`", config.seed, named(path)),
+        ModelSource::Config(path) => {
+            format!("new weights (seed {}) for the configuration `{}`", config.seed, named(path))
+        }
         ModelSource::Pretrained(folder) => format!("the weights of `{}`", named(folder)),
     };
     let files: Vec<String> = config.train_files.iter().map(|path| format!("`{}`", named(path))).collect();

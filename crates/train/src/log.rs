@@ -227,7 +227,8 @@ mod tests {
         assert_eq!(losses(true, &[4.0, 2.0, f64::NAN]), 2.6667);
         assert_eq!(losses(true, &[f64::INFINITY]), 0.0);
         assert!(losses(false, &[4.0, f64::NAN]).is_nan());
-        let record = TrainRecord { epoch: 0.0, grad_norm: f64::NAN, learning_rate: 0.0, loss: f64::INFINITY, step: 1 };
+        let record =
+            TrainRecord { epoch: 0.0, grad_norm: f64::NAN, learning_rate: 0.0, loss: f64::INFINITY, step: 1 };
         let text = serde_json::to_string(&record).unwrap();
         assert_eq!(text, r#"{"epoch":0.0,"grad_norm":"NaN","learning_rate":0.0,"loss":"inf","step":1}"#);
     }

@@ -12,7 +12,8 @@ use shardwright_partition::{ModelModule, TENSOR_AXIS, WrapPolicy};
 use crate::save::check_empty;
 use crate::texts::Texts;
 use crate::{
-    CausalLm, Event, Job, Model, ModelSource, Observer, ParameterGroups, ShardingConfig, TrainConfig, TrainError,
+    CausalLm, Event, Job, Model, ModelSource, Observer, ParameterGroups, ShardingConfig, TrainConfig,
+    TrainError,
 };
 
 /// Reads everything that a run needs, and checks what can be checked without a device.

@@ -15,7 +15,8 @@ use shardwright_runtime::{Executable, Runtime};
 use crate::draw::Draws;
 use crate::readings::MetricRows;
 use crate::{
-    CausalLm, EvalStep, Event, Job, LossDenominator, Model, Observer, Split, StepConfig, TrainError, TrainStep,
+    CausalLm, EvalStep, Event, Job, LossDenominator, Model, Observer, Split, StepConfig, TrainError,
+    TrainStep,
 };
 
 /// What a run does on which devices, before anything of it is compiled.
@@ -42,11 +43,7 @@ pub(crate) struct Programs {
 
 impl Job {
     /// Lays the run on the devices.
-    pub(crate) fn plan(
-        &self,
-        runtime: &Runtime,
-        observer: &mut dyn Observer,
-    ) -> Result<Planned, TrainError> {
+    pub(crate) fn plan(&self, runtime: &Runtime, observer: &mut dyn Observer) -> Result<Planned, TrainError> {
         let mesh = self.mesh(runtime)?;
         let train = self.texts.train.as_ref().map(|blocks| self.train_batches(blocks, &mesh)).transpose()?;
         let eval = self.texts.eval.as_ref().map(|blocks| self.eval_batches(blocks, &mesh)).transpose()?;
@@ -94,7 +91,9 @@ impl Job {
             };
             let eval = eval.as_ref().map(|batches| scope.spawn(move || compile_eval(batches)));
             let train = match train {
-                Some(_) => Some(self.compile_train(runtime, &mesh, step, module.clone(), plan.clone(), observer)?),
+                Some(_) => {
+                    Some(self.compile_train(runtime, &mesh, step, module.clone(), plan.clone(), observer)?)
+                }
                 None => None,
             };
             let eval = eval.map(join).transpose()?.map(|(step, seconds)| {
@@ -164,7 +163,8 @@ impl Job {
     }
 
     fn step_config(&self, batches: &BatchPlan) -> StepConfig {
-        let (global_batch_size, gradient_accumulation_steps) = (batches.global_batch_size, batches.accumulation);
+        let (global_batch_size, gradient_accumulation_steps) =
+            (batches.global_batch_size, batches.accumulation);
         let sharding = &self.config.sharding;
         StepConfig {
             global_batch_size,

@@ -122,7 +122,8 @@ impl<'a> Readings<'a> {
         for some in started.chunks(ROWS) {
             metrics.extend(self.rows.read(some)?);
         }
-        let reading = |(started, [loss, grad_norm]): (Started, [f64; 2])| Reading { started, loss, grad_norm };
+        let reading =
+            |(started, [loss, grad_norm]): (Started, [f64; 2])| Reading { started, loss, grad_norm };
         Ok(started.into_iter().zip(metrics).map(reading).collect())
     }
 }

@@ -110,7 +110,9 @@ impl<'a> Output<'a> {
         let path = self.folder.join(ALL_RESULTS);
         let mut all = match training {
             Some(training) => fields(training),
-            None => fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default(),
+            None => {
+                fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+            }
         };
         all.extend(fields(results));
         write_json_atomic(path, &all)?;

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use shardwright_data::{
-    BlockOptions, Blocks, Corpus, CorpusOptions, Packing, Progress, Skipped, TokenCache, Tokenizer, effective_block_size,
+    BlockOptions, Blocks, Corpus, CorpusOptions, Packing, Progress, Skipped, TokenCache, Tokenizer,
+    effective_block_size,
 };
 use shardwright_model::ModelConfig;
 

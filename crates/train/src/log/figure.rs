@@ -56,7 +56,10 @@ pub(super) fn figure(title: &str, lines: &[Line<'_>]) -> Option<String> {
         push(&mut body, format_args!("{}", text("x", x, floor + 20.0, &steps.label(*tick))));
     }
     push(&mut body, format_args!("<path class=\"axis\" d=\"M{LEFT} {floor}H{:.1}\"/>", WIDTH - RIGHT));
-    push(&mut body, format_args!("{}", text("label", f64::midpoint(LEFT, WIDTH - RIGHT), HEIGHT - 12.0, "step")));
+    push(
+        &mut body,
+        format_args!("{}", text("label", f64::midpoint(LEFT, WIDTH - RIGHT), HEIGHT - 12.0, "step")),
+    );
     let middle = f64::midpoint(TOP, floor);
     push(
         &mut body,
@@ -180,10 +183,7 @@ mod tests {
 
     #[test]
     fn losses_lie_between_round_numbers() {
-        check(
-            &[(0, 4.1), (10, 3.2), (20, 2.6)],
-            expect![[r#""#]],
-        );
+        check(&[(0, 4.1), (10, 3.2), (20, 2.6)], expect![[r#""#]]);
     }
 
     #[test]
@@ -195,7 +195,9 @@ mod tests {
 
     #[test]
     fn any_numbers_have_an_axis_with_few_ticks() {
-        for (low, high) in [(0.0, 0.0), (5.0, 5.0), (1e-9, 2e-9), (-3.0, 7.0), (1.0, 1e30), (7.0, 7.0 + 1e-12)] {
+        for (low, high) in
+            [(0.0, 0.0), (5.0, 5.0), (1e-9, 2e-9), (-3.0, 7.0), (1.0, 1e30), (7.0, 7.0 + 1e-12)]
+        {
             let axis = Axis::over([low, high].into_iter(), 0.0).unwrap();
             assert!(axis.from <= low && high <= axis.to, "{low} to {high}: {} to {}", axis.from, axis.to);
             assert!((2..=10).contains(&axis.ticks.len()), "{low} to {high}: {:?}", axis.ticks);

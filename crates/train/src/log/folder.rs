@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn tags_are_the_trainers() {
-        let record = serde_json::json!({"epoch": 0.5, "eval_loss": "inf", "eval_samples_per_second": 3, "step": 7});
+        let record =
+            serde_json::json!({"epoch": 0.5, "eval_loss": "inf", "eval_samples_per_second": 3, "step": 7});
         let expected = [("train/epoch", 0.5), ("eval/loss", f64::INFINITY), ("eval/samples_per_second", 3.0)];
         assert_eq!(scalars(&record), expected.map(|(tag, number)| (tag.to_owned(), number)));
     }

@@ -103,8 +103,12 @@ mod tests {
     #[test]
     fn a_file_is_the_one_that_tensorboard_was_seen_to_read() {
         let mut writer = EventWriter::new(Vec::new(), 1.5e9).unwrap();
-        let first =
-            [("train/loss", 4.25), ("train/grad_norm", 0.0), ("train/learning_rate", 5e-5), ("train/epoch", 0.5)];
+        let first = [
+            ("train/loss", 4.25),
+            ("train/grad_norm", 0.0),
+            ("train/learning_rate", 5e-5),
+            ("train/epoch", 0.5),
+        ];
         let tagged = |scalars: &[(&str, f64)]| -> Vec<(String, f64)> {
             scalars.iter().map(|(tag, number)| ((*tag).to_owned(), *number)).collect()
         };
