@@ -31,6 +31,7 @@ mod foreign;
 mod interrupt;
 mod metrics;
 mod names;
+mod pending;
 mod plugins;
 mod program;
 mod quiet;

@@ -18,6 +18,7 @@ use super::failure::Failure;
 use super::fetch;
 use super::foreign;
 use super::interrupt;
+use super::pending;
 use super::report::Report;
 use super::run_file;
 use super::settings::{Layer, Setting, Settings};
@@ -87,6 +88,7 @@ pub(super) fn prepare(
     let layers = [&arguments.flags, &file, &variables.layer];
     let mut notices = foreign::check(&layers)?;
     let settings = Settings::read(&layers)?;
+    pending::check(&settings, &layers)?;
     let effective = Effective::of(&layers);
     let (config, told) = config::train_config(&settings, &variables, &effective)?;
     let report = Report::new(global.verbosity(), &config);

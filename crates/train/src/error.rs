@@ -55,6 +55,19 @@ pub enum TrainError {
     /// A tensor axis that does not fit the model.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// A batch of all devices that does not divide.
+    #[error(
+        "global_batch_size {global} does not divide into {shards} devices that split a batch, times {accumulated} batches accumulated; \
+         make it a multiple of {}", .shards.saturating_mul(*.accumulated)
+    )]
+    GlobalBatch {
+        /// Its examples.
+        global: usize,
+        /// Into how many parts the mesh splits a batch.
+        shards: usize,
+        /// How many batches make a step.
+        accumulated: usize,
+    },
     /// Fully sharded training in which nothing would be sharded.
     #[error(
         "none of the {parameters} parameters can be split over the {devices} devices of mesh axis {axis}; pass --fsdp no_shard to train without sharding"
@@ -141,6 +154,7 @@ impl TrainError {
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)
+            | TrainError::GlobalBatch { .. }
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::Mesh => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::CompilerDied => {

@@ -333,7 +333,7 @@ impl Job {
 
     fn batches(&self, mesh: &Mesh) -> Result<Batches, TrainError> {
         let shards: usize = data_axes(mesh.shape()).filter_map(|axis| mesh.shape().axis_size(axis)).product();
-        let global_batch_size = self.config.per_device_train_batch_size.saturating_mul(shards);
+        let global_batch_size = self.config.per_device_batch_size(shards)?.saturating_mul(shards);
         let plan = BatchPlan {
             drop_last: self.config.dataloader_drop_last,
             seed: self.config.data_seed.unwrap_or(self.config.seed),
