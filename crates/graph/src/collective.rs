@@ -19,6 +19,11 @@ impl Graph {
         self.stored.borrow_mut().insert(x, ops);
     }
 
+    /// The same for each row that a [scan](Graph::scan) takes of `x`: one layer of stacked layers.
+    pub fn stored_rows_as(&self, x: ValueId, ops: Vec<Op>) {
+        self.stored_rows.borrow_mut().insert(x, ops);
+    }
+
     /// The operands of the devices of a group one after the other along `dim`.
     pub fn all_gather(&self, x: ValueId, dim: usize, axes: AxisGroup) -> Result<ValueId> {
         self.op(Op::AllGather { dim, axes }, &[x])
@@ -51,14 +56,17 @@ impl Graph {
         }
         let ops = self.stored.borrow().get(&x).cloned().unwrap_or_default();
         let mut whole = x;
+        self.is_stored(x);
         if let Some(counter) = self.counter_around(x) {
             let tied = self.push(Op::OptimizationBarrier, &[x, counter])?;
             self.assembly.borrow_mut().extend(&tied);
             whole = tied[0];
+            self.is_stored(whole);
         }
         for op in ops {
             whole = self.op(op, &[whole])?;
             self.assembly.borrow_mut().insert(whole);
+            self.reduces(whole);
         }
         if whole != x {
             self.remember_assembly(x, whole);

@@ -26,6 +26,9 @@ use crate::{Graph, GraphError};
 type Result<T> = std::result::Result<T, GraphError>;
 
 /// What of a unit is computed again in the reverse pass, instead of being kept from the forward pass.
+///
+/// Going back through a [scan](Graph::scan) never keeps weights, whatever is chosen: there would be one for each
+/// iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recompute {
     /// Nothing.
@@ -66,8 +69,9 @@ impl Graph {
     /// `recompute` says for each unit what of it is computed again in the reverse pass. The gradient of a parameter is
     /// a [`Role::Gradient`] boundary; one that `loss` does not depend on is zero.
     ///
-    /// In the body of a loop these are gradients of what one iteration computes. They go back through what was written
-    /// around the loop too, as far as `wrt` lies beyond it; of that, nothing is computed again.
+    /// In the body of a loop these are gradients of what one iteration computes; what it is handed from the one before
+    /// counts as a constant. They go back through what was written around the loop too, as far as `wrt` lies beyond it;
+    /// of that, nothing is computed again.
     ///
     /// # Errors
     /// When `loss` is not a float scalar, or depends on `wrt` through an op that has no gradient.
@@ -221,6 +225,7 @@ impl Reverse<'_> {
         let (released_inputs, released_cotangents) = released.split_at(inputs.len());
         let mut copies: HashMap<ValueId, ValueId> =
             inputs.iter().copied().zip(released_inputs.iter().copied()).collect();
+        copies.iter().for_each(|(&input, &released)| graph.same_cotangent_dtype(input, released));
         let start = graph.position();
         again.iter().for_each(|instruction| graph.write_again(instruction, &mut copies));
         let written = graph.module.borrow().instructions[start..].to_vec();
@@ -288,6 +293,7 @@ impl Reverse<'_> {
     }
 
     pub(crate) fn accumulate(&mut self, value: ValueId, cotangent: ValueId) -> Result<()> {
+        let cotangent = self.graph.convert(cotangent, self.graph.cotangent_ty(value).dtype)?;
         let sum = match self.cotangents.get(&value) {
             Some(&sum) => self.graph.add(sum, cotangent)?,
             None => cotangent,
@@ -300,7 +306,10 @@ impl Reverse<'_> {
     fn finish(&self, value: ValueId) -> Result<ValueId> {
         let gradient = match self.cotangents.get(&value) {
             Some(&cotangent) => cotangent,
-            None => self.graph.full_like(value, 0.0)?,
+            None => {
+                let ty = self.graph.cotangent_ty(value);
+                self.graph.full(ty.dtype, ty.dims(), 0.0)?
+            }
         };
         self.graph.as_gradient(value, gradient)
     }

@@ -23,8 +23,9 @@ pub struct Graph {
     pub(crate) location: Cell<Location>,
     /// Values that no gradient flows back through.
     pub(crate) detached: RefCell<HashSet<ValueId>>,
-    /// For values that are shards, what brings them together.
+    /// For values that are shards, what brings them together, and what does so with each of their rows.
     pub(crate) stored: RefCell<HashMap<ValueId, Vec<Op>>>,
+    pub(crate) stored_rows: RefCell<HashMap<ValueId, Vec<Op>>>,
     /// The steps of that, where they are written.
     pub(crate) assembly: RefCell<HashSet<ValueId>>,
     /// The regions that are open, the program itself first.
@@ -33,6 +34,10 @@ pub struct Graph {
     pub(crate) enclosed: RefCell<HashSet<UnitId>>,
     /// The loops that gradients can be taken through, by their first results.
     pub(crate) scans: RefCell<HashMap<ValueId, Scan>>,
+    /// What gradients of weights are summed over devices in, if not in the dtype of the weights.
+    pub(crate) reduction: Option<DType>,
+    /// Values whose cotangents are of another dtype than they are.
+    pub(crate) cotangent_dtypes: RefCell<HashMap<ValueId, DType>>,
     precision: Precision,
 }
 
@@ -89,10 +94,13 @@ impl Graph {
             location: Cell::default(),
             detached: RefCell::default(),
             stored: RefCell::default(),
+            stored_rows: RefCell::default(),
             assembly: RefCell::default(),
             scopes: RefCell::new(vec![Scope::default()]),
             enclosed: RefCell::default(),
             scans: RefCell::default(),
+            reduction: None,
+            cotangent_dtypes: RefCell::default(),
             precision: Precision::default(),
         }
     }
@@ -100,6 +108,13 @@ impl Graph {
     /// The same, with a precision for all its products.
     pub fn with_precision(name: impl Into<String>, precision: Precision) -> Graph {
         Graph { precision, ..Graph::new(name) }
+    }
+
+    /// The same, with gradients of [weights](Graph::weight) that are `dtype` from where they leave what uses the weight
+    /// to where the devices have summed them, whatever the weight's dtype. What arrives at a stored parameter is f32.
+    #[must_use]
+    pub fn reducing_in(self, dtype: DType) -> Graph {
+        Graph { reduction: Some(dtype), ..self }
     }
 
     /// The program as written so far.
@@ -199,7 +214,9 @@ impl Graph {
 
     /// A parameter at a use of it. A sharding plan may have it gathered here.
     pub fn weight(&self, x: ValueId) -> Result<ValueId> {
-        self.op(Op::Boundary(Role::Weight), &[self.assembled(x)?])
+        let weight = self.op(Op::Boundary(Role::Weight), &[self.assembled(x)?])?;
+        self.reduces(weight);
+        Ok(weight)
     }
 
     /// What a unit hands on, batch first. A sharding plan may pin it here, and its gradient likewise.
