@@ -118,7 +118,8 @@ fn flags_that_do_not_exist_are_named_with_the_nearest_one() {
             "--learning-rat 1",
             "--batch_size 8",
             "--quux",
-            "--per_device_eval_batch_size 8",
+            "--push_to_hub",
+            "--use_fast_tokenizer no",
             "--dataset_name wikitext",
             "--deepspeed=ds.json",
             "--offlin",
@@ -136,14 +137,6 @@ fn flags_that_do_not_exist_are_named_with_the_nearest_one() {
             > --quux
             error: flag --quux is unknown; `shardwright train --help` lists the settings
             exit code 2
-            > --per_device_eval_batch_size 8
-            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
-            settings (flag): per_device_eval_batch_size=8
-            reading the text
-            tokenizing
-            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
-            hint: `shardwright plugins` lists the plugins that are known by a name
-            exit code 3
             > --dataset_name wikitext
             error: --dataset_name: not supported: nothing is looked up on the Hugging Face Hub; give files or folders of text with train_file
             exit code 2
@@ -958,7 +951,7 @@ fn settings_without_effect_are_noted() {
     );
     check_fine(
         RUN,
-        "run.json --lr_scheduler_type constant --warmup_steps 5 --cache_dir /tmp",
+        "run.json --lr_scheduler_type constant --warmup_steps 5",
         expect![[r#"
             note: warmup has no effect: lr_scheduler_type is constant; use constant_with_warmup
         "#]],

@@ -1,9 +1,6 @@
 //! Settings that are understood, and that nothing carries out yet: each row goes when something does.
 
-use shardwright_hlo::Precision;
-use shardwright_tensor::DType;
-
-use super::choice::{DotPrecision, WeightType, When};
+use super::choice::When;
 use super::failure::Failure;
 use super::settings::{Layer, Setting, Settings};
 
@@ -17,20 +14,6 @@ struct Row {
 }
 
 const TABLE: &[Row] = &[
-    row("torch_dtype", |s| s.model.torch_dtype.value != WeightType::Is(DType::F32), "training is in float32"),
-    row("bf16", |s| s.model.bf16.value, "training is in float32"),
-    row("master_weights", |s| !s.model.master_weights.value, "weights are float32"),
-    row("reduce_dtype", |s| s.model.reduce_dtype.value.0 != DType::F32, "training is in float32"),
-    row(
-        "dot_precision",
-        |s| s.model.dot_precision.value != DotPrecision(Precision::Default),
-        "the plugin's default is taken",
-    ),
-    row(
-        "gradient_accumulation_steps",
-        |s| s.training.gradient_accumulation_steps.value.0 > 1,
-        "each batch is a step",
-    ),
     row("dry_run", |s| s.training.dry_run.value, "`shardwright explain train` compiles and trains nothing"),
     row("do_eval", |s| s.evaluation.do_eval.value, "nothing is evaluated"),
     row("eval_strategy", |s| s.evaluation.eval_strategy.value != When::No, "nothing is evaluated"),
