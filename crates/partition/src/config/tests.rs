@@ -164,18 +164,30 @@ fn other_modes_are_refused_with_what_works() {
 
 #[test]
 fn mixed_precision_is_a_word_a_list_or_an_object() {
-    check_entries(r#""mixed_precision_policy": "bf16""#, expect![[r#"
+    check_entries(
+        r#""mixed_precision_policy": "bf16""#,
+        expect![[r#"
         mixed_precision_policy = {"param_dtype":"bfloat16","reduce_dtype":"bfloat16"}
-    "#]]);
-    check_entries(r#""mixed_precision_policy": "fp32""#, expect![[r#"
+    "#]],
+    );
+    check_entries(
+        r#""mixed_precision_policy": "fp32""#,
+        expect![[r#"
         mixed_precision_policy = {"param_dtype":"float32","reduce_dtype":"float32"}
-    "#]]);
-    check_entries(r#""mixed_precision_policy": "no""#, expect![[r#"
+    "#]],
+    );
+    check_entries(
+        r#""mixed_precision_policy": "no""#,
+        expect![[r#"
         mixed_precision_policy = {}
-    "#]]);
-    check_entries(r#""mixed_precision_policy": ["bf16", "torch.float32"]"#, expect![[r#"
+    "#]],
+    );
+    check_entries(
+        r#""mixed_precision_policy": ["bf16", "torch.float32"]"#,
+        expect![[r#"
         mixed_precision_policy = {"param_dtype":"bfloat16","reduce_dtype":"float32"}
-    "#]]);
+    "#]],
+    );
     check_entries(
         r#""mixed_precision_policy": {"param_dtype": "bfloat16", "reduce_dtype": null, "output_dtype": "bf16", "cast_forward_inputs": true}"#,
         expect![[r#"
