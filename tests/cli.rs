@@ -814,10 +814,14 @@ fn files_with_all_arguments_of_hugging_face_pass() {
             "logging_nan_inf_filter": true, "report_to": [], "fsdp": [], "accelerator_config": null, "#,
         1,
     );
-    check_fine(&file, "run.json", expect![[r#"
+    check_fine(
+        &file,
+        "run.json",
+        expect![[r#"
         note: local_rank has no effect: one process drives all its devices
         note: torch_compile has no effect: the step is always compiled
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

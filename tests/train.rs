@@ -10,8 +10,8 @@ use shardwright_checkpoint::HfWeights;
 use shardwright_model::{ModelConfig, parameters};
 use shardwright_tensor::DType;
 use shardwright_train::{
-    Clipping, Event, GroupConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource, Observer,
-    StepMetrics, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults, prepare,
+    Clipping, Event, GroupConfig, IntervalStrategy, LogRecord, LoggingConfig, LossDenominator, ModelSource,
+    Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainRecord, TrainResults, prepare,
 };
 use support::runtime;
 
@@ -37,6 +37,8 @@ impl Fixture {
         fs::write(folder.path().join("config.json"), MODEL).unwrap();
         let path = |name| folder.path().join(name);
         let model = ModelSource::Config(path("config.json"));
+        let model = ModelSource::Config(folder.path().join("config.json"));
+        let (text, out) = (folder.path().join("text.txt"), folder.path().join("out"));
         let config = TrainConfig {
             block_size: Some(16),
             max_train_samples: Some(10),
@@ -46,8 +48,8 @@ impl Fixture {
             groups: GroupConfig { learning_rate: 1e-2, ..GroupConfig::default() },
             clipping: Clipping::default(),
             loss_denominator: LossDenominator::Targets,
-            logging: LoggingConfig { strategy: IntervalStrategy::Steps(2), ..LoggingConfig::default() },
-            ..TrainConfig::new(model, vec![path("text.txt")], path("out"))
+            logging: LoggingConfig { strategy: IntervalStrategy::Steps(1), ..LoggingConfig::default() },
+            ..TrainConfig::new(model, vec![text], out)
         };
         Fixture { folder, config }
     }
@@ -62,7 +64,8 @@ impl Fixture {
 
     fn run(&self, devices: usize, recorder: &mut Recorder) -> Result<TrainResults, TrainError> {
         let stop = recorder.stop.clone();
-        prepare(&self.config, recorder)?.run(&runtime(devices), recorder, &stop)
+        let results = prepare(&self.config, recorder)?.run(&runtime(devices), recorder, &stop)?;
+        Ok(results.train.expect("the run trains"))
     }
 }
 
@@ -72,7 +75,7 @@ struct Recorder {
     stop: StopFlag,
     stop_after: Option<usize>,
     notices: Vec<String>,
-    steps: Vec<StepMetrics>,
+    steps: Vec<TrainRecord>,
     planned: Option<(usize, usize)>,
 }
 
@@ -80,13 +83,9 @@ impl Observer for Recorder {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Notice(text) => self.notices.push(text.to_owned()),
-            Event::Start { steps, global_batch_size, .. } => self.planned = Some((steps, global_batch_size)),
-            Event::Step(metrics) => {
-                if self.stop_after == Some(metrics.step) {
-                    self.stop.request();
-                }
-                self.steps.push(metrics);
-            }
+            Event::Start(start) => self.planned = Some((start.steps, start.global_batch_size)),
+            Event::Step(progress) if self.stop_after == Some(progress.step) => self.stop.request(),
+            Event::Logged(LogRecord::Train(record)) => self.steps.push(record.clone()),
             _ => {}
         }
     }
