@@ -4,14 +4,13 @@ mod support;
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::Value;
 use shardwright_checkpoint::HfWeights;
 use shardwright_model::{ModelConfig, parameters};
 use shardwright_tensor::DType;
 use shardwright_train::{
-    AdamW, Event, GroupConfig, LossDenominator, ModelSource, Observer, ScheduleConfig, ShardingConfig,
+    Clipping, Event, GroupConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource, Observer,
     StepMetrics, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults, prepare,
 };
 use support::runtime;
@@ -36,27 +35,19 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("text.txt"), text()).unwrap();
         fs::write(folder.path().join("config.json"), MODEL).unwrap();
+        let path = |name| folder.path().join(name);
+        let model = ModelSource::Config(path("config.json"));
         let config = TrainConfig {
-            model: ModelSource::Config(folder.path().join("config.json")),
-            train_files: vec![folder.path().join("text.txt")],
-            tokenizer: None,
             block_size: Some(16),
             max_train_samples: Some(10),
-            output_dir: folder.path().join("out"),
-            overwrite_output_dir: false,
             per_device_train_batch_size: 1,
             num_train_epochs: 1.0,
-            max_steps: None,
-            dataloader_drop_last: false,
             seed: 5,
-            data_seed: None,
-            optimizer: Arc::new(AdamW::default()),
             groups: GroupConfig { learning_rate: 1e-2, ..GroupConfig::default() },
-            schedule: ScheduleConfig::default(),
-            max_grad_norm: None,
+            clipping: Clipping::default(),
             loss_denominator: LossDenominator::Targets,
-            sharding: ShardingConfig::default(),
-            logging_steps: Some(2),
+            logging: LoggingConfig { strategy: IntervalStrategy::Steps(2), ..LoggingConfig::default() },
+            ..TrainConfig::new(model, vec![path("text.txt")], path("out"))
         };
         Fixture { folder, config }
     }

@@ -11,7 +11,8 @@ use shardwright_partition::{
     Strategy, TENSOR_AXIS, UnknownKeys,
 };
 use shardwright_train::{
-    AdamW, GroupConfig, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
+    AdamW, Clipping, EvaluationConfig, GroupConfig, IntervalStrategy, LoggingConfig, ModelSource,
+    PrecisionConfig, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
 };
 
 use super::failure::{Cause, Failure};
@@ -51,12 +52,37 @@ pub(super) fn train_config(settings: &Settings) -> Result<(TrainConfig, Notices)
             rules: Vec::new(),
         },
         schedule: schedule(settings, &mut notices),
-        max_grad_norm: Some(settings.max_grad_norm.value.0).filter(|norm| *norm > 0.0),
+        clipping: Clipping {
+            norm: Some(settings.max_grad_norm.value.0).filter(|norm| *norm > 0.0),
+            value: None,
+        },
+        precision: PrecisionConfig::default(),
+        dot_precision: shardwright_hlo::Precision::Default,
+        validation_files: Vec::new(),
+        validation_split_percentage: 5,
+        text_column: None,
+        max_eval_samples: None,
+        packing: true,
+        cache_dir: None,
+        overwrite_cache: false,
+        per_device_eval_batch_size: 8,
+        gradient_accumulation_steps: 1,
+        do_train: true,
+        evaluation: EvaluationConfig::default(),
+        nan_stop: true,
+        run_name: None,
+        arguments: serde_json::Value::Null,
         loss_denominator: settings.loss_denominator.value,
         sharding: sharding(settings, &mut notices)?,
-        logging_steps: match settings.logging_strategy.value {
-            LoggingStrategy::Steps => Some(settings.logging_steps.value.0),
-            LoggingStrategy::No => None,
+        logging: LoggingConfig {
+            strategy: match settings.logging_strategy.value {
+                LoggingStrategy::Steps => IntervalStrategy::Steps(settings.logging_steps.value.0),
+                LoggingStrategy::No => IntervalStrategy::No,
+            },
+            first_step: false,
+            nan_inf_filter: true,
+            dir: None,
+            report_to: Vec::new(),
         },
     };
     Ok((config, notices))

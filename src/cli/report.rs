@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use shardwright_mesh::{DrawStyle, draw_mesh};
 use shardwright_partition::{Bytes, LintOptions, ShardingPlan, Strategy, TENSOR_AXIS, WrapConfig, lint};
-use shardwright_train::{Event, Observer, Phase, ShardingConfig, StepMetrics, TrainConfig, TrainResults};
+use shardwright_train::{
+    Event, IntervalStrategy, Observer, Phase, ShardingConfig, StepMetrics, TrainConfig, TrainResults,
+};
 
 use super::console::{self, Verbosity};
 use super::engine;
@@ -43,7 +45,10 @@ impl Report {
             verbosity,
             is_watched: console::is_watched(),
             sharding: config.sharding.clone(),
-            logging_steps: config.logging_steps,
+            logging_steps: match config.logging.strategy {
+                IntervalStrategy::Steps(steps) => Some(steps),
+                _ => None,
+            },
             bar: ProgressBar::hidden(),
             pace: None,
             held: Some(Vec::new()),

@@ -128,7 +128,7 @@ pub(super) enum SaveStrategy {
 }
 
 /// A [`ScheduleKind`] with the part of its name that says whether there is a warm-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scheduler {
     pub(super) kind: ScheduleKind,
     pub(super) warms_up: bool,
@@ -192,7 +192,7 @@ impl Choice for Scheduler {
     const PLACEHOLDER: &'static str = "NAME";
     const CHOICES: &'static [(&'static str, Self)] = &[
         ("linear", Scheduler { kind: ScheduleKind::Linear, warms_up: true }),
-        ("cosine", Scheduler { kind: ScheduleKind::Cosine, warms_up: true }),
+        ("cosine", Scheduler { kind: ScheduleKind::Cosine { cycles: 0.5, floor: 0.0 }, warms_up: true }),
         ("constant", Scheduler { kind: ScheduleKind::Constant, warms_up: false }),
         ("constant_with_warmup", Scheduler { kind: ScheduleKind::Constant, warms_up: true }),
     ];

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use shardwright_hlo::Precision;
 use shardwright_partition::{DimRule, FsdpConfig, Lowering, Strategy};
+use shardwright_tensor::DType;
 
-use crate::{GroupConfig, Optimizer};
+use crate::{AdamW, GroupConfig, Optimizer};
 
 /// A training run. Field names are those of Hugging Face's `TrainingArguments` and `run_clm.py` where those have one.
 #[derive(Clone, Debug)]
@@ -20,6 +22,20 @@ pub struct TrainConfig {
     pub block_size: Option<usize>,
     /// Use no more than this many blocks.
     pub max_train_samples: Option<usize>,
+    /// Text for evaluation; without any, a part of that for training.
+    pub validation_files: Vec<PathBuf>,
+    /// That part, in percent.
+    pub validation_split_percentage: u8,
+    /// The column that holds the text.
+    pub text_column: Option<String>,
+    /// Evaluate on no more than this many blocks.
+    pub max_eval_samples: Option<usize>,
+    /// Whether rows are joined and cut into full blocks; otherwise each is a block of its own, cut or filled up.
+    pub packing: bool,
+    /// Where token ids are kept from run to run.
+    pub cache_dir: Option<PathBuf>,
+    /// Whether ids that are kept are made again.
+    pub overwrite_cache: bool,
 
     /// Where the model and the results are written.
     pub output_dir: PathBuf,
@@ -28,6 +44,10 @@ pub struct TrainConfig {
 
     /// Examples that one device sees in one step.
     pub per_device_train_batch_size: usize,
+    /// Examples that one device sees at a time when the model is evaluated.
+    pub per_device_eval_batch_size: usize,
+    /// Batches whose gradients make one step.
+    pub gradient_accumulation_steps: usize,
     /// Passes over the data; may be fractional.
     pub num_train_epochs: f64,
     /// Steps to take; overrides the epochs.
@@ -45,15 +65,122 @@ pub struct TrainConfig {
     pub groups: GroupConfig,
     /// The learning rate over time.
     pub schedule: ScheduleConfig,
-    /// Gradients are scaled down to this global L2 norm; `None` leaves them.
-    pub max_grad_norm: Option<f64>,
+    /// What gradients are limited to.
+    pub clipping: Clipping,
     /// What the summed loss of a step is divided by.
     pub loss_denominator: LossDenominator,
 
+    /// The dtypes of weights, computation and reductions.
+    pub precision: PrecisionConfig,
+    /// How exactly products of matrices are computed.
+    pub dot_precision: Precision,
+
     /// Whether and how parameters are split over devices.
     pub sharding: ShardingConfig,
-    /// Steps between records of the log; `None` keeps none.
-    pub logging_steps: Option<usize>,
+    /// Whether the model is trained.
+    pub do_train: bool,
+    /// Whether and when it is evaluated.
+    pub evaluation: EvaluationConfig,
+    /// What is noted down.
+    pub logging: LoggingConfig,
+    /// Whether the run stops at the first loss or gradient norm that is not finite.
+    pub nan_stop: bool,
+    /// What the run is called, in the name of its log's folder.
+    pub run_name: Option<String>,
+    /// The settings as they are saved in `training_args.json`.
+    pub arguments: serde_json::Value,
+}
+
+impl TrainConfig {
+    /// A run that is all else as Trainer has it where nothing is said: three epochs of AdamW in f32, eight examples on
+    /// each device. Parameters are split over all devices.
+    pub fn new(model: ModelSource, train_files: Vec<PathBuf>, output_dir: PathBuf) -> TrainConfig {
+        TrainConfig {
+            model,
+            train_files,
+            tokenizer: None,
+            block_size: None,
+            max_train_samples: None,
+            validation_files: Vec::new(),
+            validation_split_percentage: 5,
+            text_column: None,
+            max_eval_samples: None,
+            packing: true,
+            cache_dir: None,
+            overwrite_cache: false,
+            output_dir,
+            overwrite_output_dir: false,
+            per_device_train_batch_size: 8,
+            per_device_eval_batch_size: 8,
+            gradient_accumulation_steps: 1,
+            num_train_epochs: 3.0,
+            max_steps: None,
+            dataloader_drop_last: false,
+            seed: 42,
+            data_seed: None,
+            optimizer: Arc::new(AdamW::default()),
+            groups: GroupConfig::default(),
+            schedule: ScheduleConfig::default(),
+            clipping: Clipping { norm: Some(1.0), ..Clipping::default() },
+            loss_denominator: LossDenominator::default(),
+            precision: PrecisionConfig::default(),
+            dot_precision: Precision::Default,
+            sharding: ShardingConfig::default(),
+            do_train: true,
+            evaluation: EvaluationConfig::default(),
+            logging: LoggingConfig::default(),
+            nan_stop: true,
+            run_name: None,
+            arguments: serde_json::Value::Null,
+        }
+    }
+}
+
+/// Whether and when a model is evaluated.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EvaluationConfig {
+    /// At the end, and when `strategy` says so.
+    pub do_eval: bool,
+    /// In the course of training.
+    pub strategy: IntervalStrategy,
+    /// Before the first step.
+    pub on_start: bool,
+}
+
+/// What is noted down of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoggingConfig {
+    /// When a record is made.
+    pub strategy: IntervalStrategy,
+    /// Also of the first step.
+    pub first_step: bool,
+    /// Leave losses that are not finite out of the means.
+    pub nan_inf_filter: bool,
+    /// The folder of the log, in place of `runs/NAME` in the output folder.
+    pub dir: Option<PathBuf>,
+    /// Who reads it.
+    pub report_to: Vec<ReportTo>,
+}
+
+/// Programs that read logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportTo {
+    /// TensorBoard.
+    TensorBoard,
+}
+
+/// When something is done in the course of training.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum IntervalStrategy {
+    /// Never.
+    #[default]
+    No,
+    /// Each time that so many steps were taken.
+    Steps(usize),
+    /// Each time that this part of all steps was taken, rounded up to whole steps.
+    Part(f64),
+    /// After each epoch.
+    Epoch,
 }
 
 /// Where a model comes from.
@@ -74,16 +201,69 @@ pub struct ScheduleConfig {
     pub warmup: Warmup,
 }
 
-/// Shapes of a learning-rate schedule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Shapes of a learning-rate schedule. Rates are parts of the highest one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ScheduleKind {
     /// Falls in a line to 0 at the last step.
     #[default]
     Linear,
-    /// Falls along half a cosine to 0 at the last step.
-    Cosine,
+    /// Falls along a cosine: with half a cycle, to `floor` at the last step.
+    Cosine {
+        /// How many waves it goes through.
+        cycles: f64,
+        /// The lowest rate.
+        floor: f64,
+    },
+    /// Falls along half a cosine to 0, so many times.
+    CosineWithRestarts {
+        /// How often.
+        cycles: usize,
+    },
+    /// Falls to `end` at the last step, along a power of what is left.
+    Polynomial {
+        /// The power; 1 is a line.
+        power: f64,
+        /// The last rate.
+        end: f64,
+    },
     /// Stays.
     Constant,
+    /// Falls with the root of the steps.
+    InverseSqrt {
+        /// Steps after which it would have halved twice; by default those of the warm-up, or 10,000.
+        timescale: Option<usize>,
+    },
+    /// Stays, and falls in the last steps.
+    WarmupStableDecay(StableDecay),
+}
+
+/// The parts of [`ScheduleKind::WarmupStableDecay`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StableDecay {
+    /// How it rises.
+    pub warmup: Curve,
+    /// Steps in which it stays; by default all that the warm-up and the fall leave.
+    pub stable_steps: Option<usize>,
+    /// Steps in which it falls.
+    pub decay_steps: usize,
+    /// How it falls.
+    pub decay: Curve,
+    /// The rate that it begins at and falls to.
+    pub floor: f64,
+    /// Waves of a cosine that rises or falls; half of one is one way.
+    pub cycles: f64,
+}
+
+/// How a rate rises or falls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Curve {
+    /// In a line.
+    #[default]
+    Linear,
+    /// Along a cosine.
+    Cosine,
+    /// With the root of the steps.
+    OneMinusSqrt,
 }
 
 /// The length of a warm-up.
@@ -93,6 +273,28 @@ pub enum Warmup {
     Steps(usize),
     /// This part of all steps, rounded up.
     Ratio(f64),
+}
+
+/// What gradients are limited to, before an update.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Clipping {
+    /// They are scaled down to this global L2 norm.
+    pub norm: Option<f64>,
+    /// Each number is kept between this one and its negative.
+    pub value: Option<f64>,
+}
+
+/// The dtypes of a run. Loss, norms, sums and optimizer state are f32 in all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrecisionConfig {
+    /// What weights are saved in and, without `masters`, kept in.
+    pub weights: DType,
+    /// What they are converted to before they are gathered, and layers compute in.
+    pub compute: DType,
+    /// What gradients are summed over devices in.
+    pub reduce: DType,
+    /// Whether weights are kept in f32 while training.
+    pub masters: bool,
 }
 
 /// What the summed loss of a step is divided by.
@@ -130,6 +332,26 @@ pub struct ShardingConfig {
 impl Default for ScheduleConfig {
     fn default() -> Self {
         ScheduleConfig { kind: ScheduleKind::default(), warmup: Warmup::Steps(0) }
+    }
+}
+
+impl Default for LoggingConfig {
+    /// A record each 500 steps, for nobody beside the results.
+    fn default() -> Self {
+        LoggingConfig {
+            strategy: IntervalStrategy::Steps(500),
+            first_step: false,
+            nan_inf_filter: true,
+            dir: None,
+            report_to: Vec::new(),
+        }
+    }
+}
+
+impl Default for PrecisionConfig {
+    /// All f32.
+    fn default() -> Self {
+        PrecisionConfig { weights: DType::F32, compute: DType::F32, reduce: DType::F32, masters: true }
     }
 }
 

@@ -346,7 +346,7 @@ impl Job {
             global_batch_size,
             optimizer: self.config.optimizer.clone(),
             groups: self.config.groups.clone(),
-            max_grad_norm: self.config.max_grad_norm,
+            max_grad_norm: self.config.clipping.norm,
             wrap: self.wrap.clone(),
             remat: self.remat,
             plan: PlanOptions {

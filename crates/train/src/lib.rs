@@ -37,7 +37,9 @@ mod torus;
 
 pub use causal_lm::CausalLm;
 pub use config::{
-    LossDenominator, ModelSource, ScheduleConfig, ScheduleKind, ShardingConfig, TrainConfig, Warmup,
+    Clipping, Curve, EvaluationConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource,
+    PrecisionConfig, ReportTo, ScheduleConfig, ScheduleKind, ShardingConfig, StableDecay, TrainConfig,
+    Warmup,
 };
 pub use error::{TrainError, TrainErrorKind};
 pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};

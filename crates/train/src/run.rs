@@ -8,8 +8,8 @@ use shardwright_runtime::Runtime;
 
 use crate::results::{LogEntry, TrainerState, rounded};
 use crate::{
-    Event, LogRecord, Observer, PendingMetrics, Schedule, StepMetrics, StopFlag, TrainConfig, TrainError,
-    TrainResults, TrainState, TrainStep,
+    Event, IntervalStrategy, LogRecord, Observer, PendingMetrics, Schedule, StepMetrics, StopFlag,
+    TrainConfig, TrainError, TrainResults, TrainState, TrainStep,
 };
 
 /// A loop over batches.
@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
             );
             observer.event(Event::Notice(&notice));
         }
-        if self.config.logging_steps.is_some_and(|every| step.is_multiple_of(every)) {
+        if self.logging_steps().is_some_and(|every| step.is_multiple_of(every)) {
             let since = &self.losses[self.logged..];
             let mean = since.iter().sum::<f64>() / since.len() as f64;
             let (epoch, loss) = (rounded(epoch, 2), rounded(mean, 4));
@@ -119,6 +119,15 @@ impl<'a> Run<'a> {
         }
         observer.event(Event::Step(StepMetrics { step, epoch, loss, grad_norm, learning_rate }));
         Ok(())
+    }
+
+    fn logging_steps(&self) -> Option<usize> {
+        match self.config.logging.strategy {
+            IntervalStrategy::No => None,
+            IntervalStrategy::Steps(steps) => Some(steps),
+            IntervalStrategy::Part(part) => Some(((part * self.total_steps as f64).ceil() as usize).max(1)),
+            IntervalStrategy::Epoch => Some(self.batches.steps_per_epoch() as usize),
+        }
     }
 
     fn epoch(&self, steps: usize) -> f64 {
@@ -153,7 +162,7 @@ impl<'a> Run<'a> {
             epoch: results.epoch,
             global_step: results.steps,
             log_history: self.log.iter().cloned().map(LogEntry::Step).chain([results.into()]).collect(),
-            logging_steps: self.config.logging_steps,
+            logging_steps: self.logging_steps(),
             max_steps: self.total_steps,
             num_train_epochs: self.epoch(self.total_steps).ceil() as usize,
             train_batch_size: self.config.per_device_train_batch_size,
