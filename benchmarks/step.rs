@@ -16,8 +16,8 @@ use shardwright::partition::{CollectiveSummary, Lowering, PlanOptions, WrapConfi
 use shardwright::runtime::{Runtime, RuntimeOptions};
 use shardwright::tensor::HostArray;
 use shardwright::train::{
-    AdamW, CausalLm, GroupConfig, LossDenominator, Model, StepConfig, TrainState, TrainStep, WeightSource,
-    model_modules,
+    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, StepConfig, TrainState, TrainStep,
+    WeightSource, model_modules,
 };
 
 const BATCH: usize = 8;
@@ -65,7 +65,7 @@ fn main() -> anyhow::Result<()> {
         global_batch_size: BATCH,
         optimizer: Arc::new(AdamW::default()),
         groups: GroupConfig { learning_rate: 1e-4, ..GroupConfig::default() },
-        max_grad_norm: Some(1.0),
+        clipping: Clipping { norm: Some(1.0), ..Clipping::default() },
         wrap,
         remat,
         plan: PlanOptions::default(),

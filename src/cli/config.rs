@@ -54,7 +54,7 @@ pub(super) fn train_config(settings: &Settings) -> Result<(TrainConfig, Notices)
         schedule: schedule(settings, &mut notices),
         clipping: Clipping {
             norm: Some(settings.max_grad_norm.value.0).filter(|norm| *norm > 0.0),
-            value: None,
+            ..Clipping::default()
         },
         precision: PrecisionConfig::default(),
         dot_precision: shardwright_hlo::Precision::Default,

@@ -14,7 +14,7 @@ use shardwright_partition::{Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
 use shardwright_train::{
-    AdamW, CausalLm, GroupConfig, LossDenominator, Model, StepConfig, TrainStep, model_modules,
+    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, StepConfig, TrainStep, model_modules,
 };
 
 /// Examples of a batch of the curves, and the tokens of each.
@@ -56,7 +56,7 @@ pub(crate) fn oracle_step(model: &CausalLm, plan: PlanOptions) -> StepConfig {
         global_batch_size: BATCH[0],
         optimizer: Arc::new(AdamW::default()),
         groups: GroupConfig::default(),
-        max_grad_norm: Some(1.0),
+        clipping: Clipping { norm: Some(1.0), ..Clipping::default() },
         wrap: WrapPolicy::resolve(&WrapConfig::ModelDefault, &known, &model.wrapped_by_default()).unwrap(),
         remat: false,
         plan,

@@ -154,6 +154,17 @@ impl<'p> Shards<'p> {
         self.group(wide_axes(&self.plan.arguments()[argument].sharding))
     }
 
+    /// For each dim of the argument with this index, the devices whose shards make it up, if they are more than one.
+    ///
+    /// # Panics
+    /// If there is no such argument.
+    pub fn split_dims(&self, argument: usize) -> Vec<Option<AxisGroup>> {
+        let sharding = &self.plan.arguments()[argument].sharding;
+        let wide = |axis: &&AxisName| sharding.mesh().axis_size(axis) > Some(1);
+        let dims = sharding.spec().dims().iter();
+        dims.map(|entry| self.group(entry.axes.iter().filter(wide).cloned())).collect()
+    }
+
     fn group(&self, axes: impl IntoIterator<Item = AxisName>) -> Option<AxisGroup> {
         let group =
             AxisGroup::new(self.plan.mesh(), axes).expect("axes of the mesh, each once, which can be listed");

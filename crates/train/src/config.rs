@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use shardwright_hlo::Precision;
-use shardwright_partition::{DimRule, FsdpConfig, Lowering, Strategy};
+use shardwright_partition::{DimRule, FsdpConfig, Lowering, ModulePattern, Strategy};
 use shardwright_tensor::DType;
 
 use crate::{AdamW, GroupConfig, Optimizer};
@@ -276,12 +276,14 @@ pub enum Warmup {
 }
 
 /// What gradients are limited to, before an update.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clipping {
-    /// They are scaled down to this global L2 norm.
+    /// They are scaled down to this L2 norm over all of them.
     pub norm: Option<f64>,
-    /// Each number is kept between this one and its negative.
+    /// Each number is then kept between this one and its negative.
     pub value: Option<f64>,
+    /// The modules or parameters whose gradients are limited, and make up the norm that does; without any, all.
+    pub within: Vec<ModulePattern>,
 }
 
 /// The dtypes of a run. Loss, norms, sums and optimizer state are f32 in all of them.

@@ -10,6 +10,8 @@ use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
 
+use crate::GroupError;
+
 /// Why a run did not come to its end.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -44,6 +46,9 @@ pub enum TrainError {
     /// The classes to wrap.
     #[error(transparent)]
     Wrap(#[from] WrapError),
+    /// The parameter groups.
+    #[error(transparent)]
+    Groups(#[from] GroupError),
     /// The sharding plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -132,6 +137,7 @@ impl TrainError {
             | TrainError::Data(_)
             | TrainError::Checkpoint(_)
             | TrainError::Wrap(_)
+            | TrainError::Groups(_)
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)

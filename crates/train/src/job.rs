@@ -29,8 +29,8 @@ use crate::save::{
     BEGIN_TOKEN, END_TOKEN, UNKNOWN_TOKEN, check_empty, save_fsdp_config, save_model, save_results,
 };
 use crate::{
-    CausalLm, Event, Model, ModelSource, Observer, Phase, ShardingConfig, StepConfig, StopFlag, TrainConfig,
-    TrainError, TrainResults, TrainState, TrainStep, WeightSource,
+    CausalLm, Event, Model, ModelSource, Observer, ParameterGroups, Phase, ShardingConfig, StepConfig,
+    StopFlag, TrainConfig, TrainError, TrainResults, TrainState, TrainStep, WeightSource,
 };
 
 /// Special tokens of a tokenizer that is trained because none was given, with the ids that Llama gives them.
@@ -79,6 +79,8 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
         wrap = wrap.keeping_gathered(kept);
     }
     let infos = parameters(&model);
+    ParameterGroups::new(&config.groups, &infos)?;
+    config.clipping.check(&infos)?;
     let names = modules.iter().map(|m| m.path.as_str()).chain(infos.iter().map(|p| p.name.as_str()));
     for notice in sharding.fsdp.unmatched(names) {
         observer.event(Event::Notice(&notice.to_string()));
@@ -346,7 +348,7 @@ impl Job {
             global_batch_size,
             optimizer: self.config.optimizer.clone(),
             groups: self.config.groups.clone(),
-            max_grad_norm: self.config.clipping.norm,
+            clipping: self.config.clipping.clone(),
             wrap: self.wrap.clone(),
             remat: self.remat,
             plan: PlanOptions {

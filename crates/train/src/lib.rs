@@ -43,11 +43,11 @@ pub use config::{
 };
 pub use error::{TrainError, TrainErrorKind};
 pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};
-pub use groups::{Group, GroupConfig, GroupRule, ParameterGroups};
+pub use groups::{Group, GroupConfig, GroupError, GroupRule, ParameterGroups};
 pub use job::{Job, model_modules, prepare, prepare_unsaved};
 pub use model::{BatchInput, Model, ModelLoss};
-pub use optimizer::{AdamW, Held, Optimizer, StateInfo, Update, Updated};
+pub use optimizer::{Adafactor, AdamW, Held, Lion, Momentum, Optimizer, Sgd, StateInfo, Update, Updated};
 pub use results::{LogRecord, TrainResults};
 pub use schedule::Schedule;
 pub use state::{TrainState, WeightSource};
-pub use step::{PendingMetrics, StateLayout, StateSlot, StepConfig, TrainStep};
+pub use step::{PendingMetrics, StateLayout, StateSlot, StepConfig, StepReading, TrainStep};

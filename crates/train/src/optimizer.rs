@@ -1,15 +1,22 @@
 //! Optimizers: what is kept for a parameter, and how it is updated.
 
+mod adafactor;
 mod adamw;
+mod held;
+mod lion;
+mod sgd;
 
 use std::fmt;
 
 use shardwright_graph::{Graph, GraphError, Value};
-use shardwright_partition::Shards;
 
 use crate::Group;
 
+pub use adafactor::Adafactor;
 pub use adamw::AdamW;
+pub use held::Held;
+pub use lion::Lion;
+pub use sgd::{Momentum, Sgd};
 
 /// An optimizer, written into the program of a train step.
 ///
@@ -44,7 +51,7 @@ pub struct StateInfo {
 #[derive(Clone, Copy)]
 pub struct Update<'a> {
     /// The parameter, as the program has it.
-    pub held: Held<'a>,
+    pub held: &'a Held,
     /// Its value before the update.
     pub parameter: Value,
     /// What was kept for it.
@@ -64,16 +71,7 @@ pub struct Updated {
     pub state: Vec<Value>,
 }
 
-/// A parameter in the program that updates it: whole, or as one device's shard.
-#[derive(Clone, Copy)]
-pub struct Held<'a> {
-    pub(crate) dims: &'a [usize],
-    pub(crate) shards: Option<(&'a Shards<'a>, usize)>,
-}
-
-impl<'a> Held<'a> {
-    /// The dims of the whole parameter.
-    pub fn dims(&self) -> &'a [usize] {
-        self.dims
-    }
+/// A scalar at every index of an array like `x`.
+fn spread(g: &Graph, scalar: Value, x: Value) -> Result<Value, GraphError> {
+    g.broadcast_in_dim(scalar, &g.dims(x), &[])
 }

@@ -8,8 +8,8 @@ use shardwright_runtime::Runtime;
 
 use crate::results::{LogEntry, TrainerState, rounded};
 use crate::{
-    Event, IntervalStrategy, LogRecord, Observer, PendingMetrics, Schedule, StepMetrics, StopFlag,
-    TrainConfig, TrainError, TrainResults, TrainState, TrainStep,
+    Event, IntervalStrategy, LogRecord, Observer, PendingMetrics, Schedule, StepMetrics, StepReading,
+    StopFlag, TrainConfig, TrainError, TrainResults, TrainState, TrainStep,
 };
 
 /// A loop over batches.
@@ -100,7 +100,7 @@ impl<'a> Run<'a> {
     fn note(&mut self, started: &Started, observer: &mut dyn Observer) -> Result<(), TrainError> {
         let step = started.number + 1;
         let _span = tracing::debug_span!("read metrics", of_step = step).entered();
-        let (loss, grad_norm) = started.metrics.read()?;
+        let StepReading { loss, grad_norm } = started.metrics.read()?;
         let (epoch, learning_rate) = (self.epoch(step), started.learning_rate);
         self.losses.push(loss);
         if self.is_finite && !(loss.is_finite() && grad_norm.is_finite()) {

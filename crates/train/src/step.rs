@@ -12,9 +12,9 @@ use shardwright_mesh::AbstractMesh;
 use shardwright_model::ParameterInfo;
 use shardwright_partition::{Lowering, PlanOptions, ShardedModule, ShardingPlan, TENSOR_AXIS, WrapPolicy};
 
-use crate::{GroupConfig, Model, Optimizer, ParameterGroups, StateInfo, TrainError};
+use crate::{Clipping, GroupConfig, GroupError, Model, Optimizer, ParameterGroups, StateInfo, TrainError};
 
-pub use compiled::{PendingMetrics, TrainStep};
+pub use compiled::{PendingMetrics, StepReading, TrainStep};
 use program::Program;
 
 /// What the program of a step depends on, besides the model.
@@ -26,8 +26,8 @@ pub struct StepConfig {
     pub optimizer: Arc<dyn Optimizer>,
     /// Which are, and with which constants.
     pub groups: GroupConfig,
-    /// Gradients are scaled down to this global L2 norm; `None` leaves them.
-    pub max_grad_norm: Option<f64>,
+    /// What gradients are limited to.
+    pub clipping: Clipping,
     /// The units at whose boundaries activations are pinned.
     pub wrap: WrapPolicy,
     /// Whether these units are computed again in the backward pass.
@@ -61,14 +61,15 @@ pub struct StateSlot {
 }
 
 impl StateLayout {
-    fn new(model: &dyn Model, config: &StepConfig) -> StateLayout {
+    fn new(model: &dyn Model, config: &StepConfig) -> Result<StateLayout, GroupError> {
         let parameters = model.parameters();
-        let groups = ParameterGroups::new(&config.groups, &parameters);
+        let groups = ParameterGroups::new(&config.groups, &parameters)?;
+        config.clipping.check(&parameters)?;
         let slots = groups.trained().flat_map(|parameter| {
             let kept = config.optimizer.state(&parameters[parameter].shape);
             kept.into_iter().map(move |info| StateSlot { parameter, info })
         });
-        StateLayout { slots: slots.collect(), groups, parameters }
+        Ok(StateLayout { slots: slots.collect(), groups, parameters })
     }
 
     /// The name of an array that the optimizer keeps: its parameter's, and its own.
@@ -90,12 +91,12 @@ impl StateLayout {
 
 impl StepConfig {
     /// The program of a step: takes the parameters, what the optimizer keeps, a batch and the numbers of the step; gives
-    /// what it has updated, then `[loss, gradient norm]`.
+    /// what it has updated, then the squared norm of each gradient, then `[loss, gradient norm]`.
     ///
     /// # Errors
-    /// When the model's sizes do not make a program.
+    /// When the groups do not fit the model, or its sizes do not make a program.
     pub fn module(&self, model: &dyn Model) -> Result<VerifiedModule, TrainError> {
-        Ok(verify(Program::new(self, model, None).trace()?)?)
+        Ok(verify(Program::new(self, model, None)?.trace()?)?)
     }
 
     /// Where the arguments of the step's program lie. Over a tensor axis, the model is split by the plan that the
@@ -129,7 +130,7 @@ impl StepConfig {
         match self.lowering.shards(plan)? {
             None => Ok(ShardedModule::from_plan(module, plan, &self.wrap)?),
             Some(shards) => {
-                let body = Program::new(self, model, Some(&shards)).trace()?;
+                let body = Program::new(self, model, Some(&shards))?.trace()?;
                 Ok(ShardedModule::explicit(&module, plan, body)?)
             }
         }

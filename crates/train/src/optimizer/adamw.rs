@@ -3,7 +3,7 @@
 use shardwright_graph::{Graph, GraphError, Value};
 use shardwright_hlo::Unary;
 
-use super::{Optimizer, StateInfo, Update, Updated};
+use super::{Optimizer, StateInfo, Update, Updated, spread};
 use crate::Group;
 
 /// AdamW as PyTorch defines it.
@@ -44,7 +44,7 @@ impl Optimizer for AdamW {
             unreachable!("an update has the state and the numbers that its optimizer asks for");
         };
         let gradient = update.gradient;
-        let spread = |factor: Value| g.broadcast_in_dim(factor, &g.dims(gradient), &[]);
+        let spread = |factor: Value| spread(g, factor, gradient);
         // m ← m + (1 − β₁)(g − m), v ← β₂ v + (1 − β₂) g²
         let toward = g.scale(g.sub(gradient, exp_avg)?, 1.0 - self.beta1)?;
         let exp_avg = g.add(exp_avg, toward)?;

@@ -21,8 +21,20 @@ pub struct TrainStep {
     optimizer: Arc<dyn Optimizer>,
 }
 
-/// Loss and gradient norm of a step that may still be under way.
-pub struct PendingMetrics(ShardedArray);
+/// Loss and gradient norms of a step that may still be under way.
+pub struct PendingMetrics {
+    values: ShardedArray,
+    squares: ShardedArray,
+}
+
+/// What is read of a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepReading {
+    /// The loss over the batch.
+    pub loss: f64,
+    /// The global L2 norm of all gradients, before clipping.
+    pub grad_norm: f64,
+}
 
 impl TrainStep {
     /// Plans, shards and compiles the step for a mesh.
@@ -51,7 +63,7 @@ impl TrainStep {
     ) -> Result<TrainStep, TrainError> {
         let sharded = config.lower(model, module, &plan)?;
         let executable = runtime.compile(&sharded, mesh)?;
-        let layout = StateLayout::new(model, config);
+        let layout = StateLayout::new(model, config)?;
         Ok(TrainStep { executable, plan, layout, optimizer: config.optimizer.clone() })
     }
 
@@ -109,13 +121,14 @@ impl TrainStep {
         let mut arguments: Vec<Argument<'_>> = (0..count).map(argument).collect();
         arguments.extend(state.into_iter().chain(inputs).map(Argument::Donate));
         let mut outputs = self.executable.execute(arguments)?.outputs;
-        let metrics = outputs.pop().expect("the program gives metrics");
+        let values = outputs.pop().expect("the program gives metrics");
+        let squares = outputs.pop().expect("the program gives the norms of gradients");
         let mut outputs = outputs.into_iter();
         let parameter = |index| frozen.remove(&index).or_else(|| outputs.next());
         let parameters = (0..count).map(parameter).collect::<Option<_>>();
         let parameters = parameters.expect("the program gives what it trains");
         let state = TrainState { step: step + 1, parameters, state: outputs.collect() };
-        Ok((state, PendingMetrics(metrics)))
+        Ok((state, PendingMetrics { values, squares }))
     }
 
     /// The numbers of a step, `f32[group, number]`; in f64 until here.
@@ -133,8 +146,43 @@ impl PendingMetrics {
     ///
     /// # Errors
     /// When the step failed.
-    pub fn read(&self) -> Result<(f64, f64), TrainError> {
-        let metrics = self.0.to_host()?.to_f64();
-        Ok((metrics[0], metrics[1]))
+    pub fn read(&self) -> Result<StepReading, TrainError> {
+        let metrics = self.values.to_host()?.to_f64();
+        Ok(StepReading { loss: metrics[0], grad_norm: metrics[1] })
+    }
+
+    /// The L2 norm of the gradient of each parameter that is trained, before clipping, with the parameter's name; waits
+    /// for the step. This is a copy of its own: steps that nobody asks do without.
+    ///
+    /// # Errors
+    /// When the step failed.
+    pub fn norms<'s>(&self, step: &'s TrainStep) -> Result<Vec<(&'s str, f64)>, TrainError> {
+        let squares = self.squares.to_host()?.to_f64();
+        let trained = step.layout.groups.trained();
+        let names = trained.map(|index| step.layout.parameters[index].name.as_str());
+        Ok(names.zip(squares.into_iter().map(f64::sqrt)).collect())
+    }
+
+    /// The first of the step's results that is not finite: `the loss`, or the gradient of a parameter, in the model's
+    /// order. Copies more than the metrics only where these are not finite.
+    ///
+    /// # Errors
+    /// When the step failed.
+    pub fn first_bad(&self, step: &TrainStep) -> Result<Option<String>, TrainError> {
+        let StepReading { loss, grad_norm } = self.read()?;
+        if !loss.is_finite() {
+            return Ok(Some("the loss".to_owned()));
+        }
+        if grad_norm.is_finite() {
+            return Ok(None);
+        }
+        let norms = self.norms(step)?;
+        let bad = norms.iter().find(|(_, norm)| !norm.is_finite());
+        // Squares may overflow in their sum only.
+        Ok(Some(
+            bad.map_or("the norm over all gradients".to_owned(), |(name, _)| {
+                format!("the gradient of {name}")
+            }),
+        ))
     }
 }

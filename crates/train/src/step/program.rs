@@ -5,9 +5,9 @@ use shardwright_hlo::{ArgumentKind, Module};
 use shardwright_partition::Shards;
 use shardwright_tensor::{DType, TensorType};
 
-use super::norm::{clip, global_norm};
+use super::norm::{self, GradientNorms};
 use super::{StateLayout, StepConfig};
-use crate::{Held, Model, Update, Updated};
+use crate::{GroupError, Held, Model, Update, Updated};
 
 type Result<T> = std::result::Result<T, GraphError>;
 
@@ -36,23 +36,24 @@ impl<'a> Program<'a> {
         config: &'a StepConfig,
         model: &'a dyn Model,
         shards: Option<&'a Shards<'a>>,
-    ) -> Program<'a> {
-        let layout = StateLayout::new(model, config);
-        Program { g: Graph::new("train_step"), config, model, shards, layout, arguments: 0 }
+    ) -> std::result::Result<Program<'a>, GroupError> {
+        let layout = StateLayout::new(model, config)?;
+        Ok(Program { g: Graph::new("train_step"), config, model, shards, layout, arguments: 0 })
     }
 
     pub(super) fn trace(mut self) -> Result<Module> {
         let inputs = self.inputs()?;
         let (loss, gradients) = self.loss_and_gradients(&inputs)?;
         let trained: Vec<usize> = self.layout.groups.trained().collect();
-        let norm = global_norm(&self.g, &trained, &gradients, self.shards)?;
-        let gradients = match self.config.max_grad_norm {
-            Some(max_norm) => clip(&self.g, &gradients, norm, max_norm)?,
-            None => gradients,
-        };
+        let norms = GradientNorms::new(&self.g, &trained, &gradients, self.shards)?;
+        let clipping = &self.config.clipping;
+        let is_clipped = |index: &usize| clipping.covers(&self.layout.parameters[*index].name);
+        let clipped: Vec<bool> = trained.iter().map(is_clipped).collect();
+        let gradients = norm::clip(&self.g, clipping, &clipped, &gradients, &norms)?;
         self.update(&inputs, &gradients)?;
         let g = self.g;
-        let both = [g.reshape(loss, &[1])?, g.reshape(norm, &[1])?];
+        g.output("gradient_squares", norms.stacked(&g)?);
+        let both = [g.reshape(loss, &[1])?, g.reshape(norms.global(&g)?, &[1])?];
         g.output("metrics", g.concatenate(&both, 0)?);
         Ok(g.finish())
     }
@@ -117,11 +118,13 @@ impl<'a> Program<'a> {
             let slots = layout.slots.iter().zip(&inputs.state).filter(|(slot, _)| slot.parameter == index);
             let state: Vec<Value> = slots.map(|(_, value)| *value).collect();
             let group = layout.groups.of(index).expect("it is trained");
+            let dims = &layout.parameters[index].shape;
+            let held = match self.shards {
+                Some(shards) => Held::shard(dims, shards, index),
+                None => Held::whole(dims),
+            };
             let update = Update {
-                held: Held {
-                    dims: &layout.parameters[index].shape,
-                    shards: self.shards.map(|shards| (shards, index)),
-                },
+                held: &held,
                 parameter: inputs.parameters[index],
                 state: &state,
                 gradient,
