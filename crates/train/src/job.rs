@@ -71,6 +71,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
         block_size: model.max_position_embeddings(),
         denominator: config.loss_denominator,
         config: model.clone(),
+        lora: None,
     };
     let modules = model_modules(&lm);
     let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &lm.wrapped_by_default())?;
@@ -79,7 +80,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
         wrap = wrap.keeping_gathered(kept);
     }
     let infos = parameters(&model);
-    ParameterGroups::new(&config.groups, &infos)?;
+    ParameterGroups::new(&config.groups, &lm)?;
     config.clipping.check(&infos)?;
     let names = modules.iter().map(|m| m.path.as_str()).chain(infos.iter().map(|p| p.name.as_str()));
     for notice in sharding.fsdp.unmatched(names) {

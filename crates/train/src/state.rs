@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use shardwright_checkpoint::{CheckpointError, HfWeights};
 use shardwright_mesh::Mesh;
+use shardwright_model::{Lora, ParameterInfo};
 use shardwright_partition::PlannedArgument;
 use shardwright_runtime::{Runtime, RuntimeError, ShardedArray};
 use shardwright_tensor::{DType, HostArray, Shape, TensorError, TensorType};
@@ -30,6 +31,32 @@ pub enum WeightSource<'a> {
     },
     /// Read from files, and cast to f32.
     Files(&'a HfWeights),
+    /// A model's own weights from its files, and those of its adapters beside them.
+    Adapted {
+        /// The files of the model.
+        base: &'a HfWeights,
+        /// Those that its adapters were saved to, with what was trained in full beside them; without, they are drawn.
+        adapter: Option<&'a HfWeights>,
+        /// The key of the generator.
+        seed: u64,
+    },
+}
+
+impl<'a> WeightSource<'a> {
+    /// The file that has a parameter, and the name that it has there; `None` if it is drawn.
+    fn file_of(self, name: &str) -> Option<(&'a HfWeights, String)> {
+        match self {
+            WeightSource::Random { .. } => None,
+            WeightSource::Files(files) => Some((files, name.to_owned())),
+            WeightSource::Adapted { base, adapter, .. } => {
+                let saved = Lora::saved_name(name);
+                match adapter.filter(|adapter| adapter.ty(&saved).is_some()) {
+                    Some(adapter) => Some((adapter, saved)),
+                    None => base.ty(name).map(|_| (base, name.to_owned())),
+                }
+            }
+        }
+    }
 }
 
 impl TrainState {
@@ -50,11 +77,34 @@ impl TrainState {
                 TrainState::drawn(runtime, step, &draws, seed)
             }
             WeightSource::Files(files) => {
-                let read = |place| from_files(runtime, mesh, place, files);
+                let read = |place: &PlannedArgument| from_files(runtime, mesh, place, files, &place.name);
                 let parameters = places[..infos.len()].iter().map(read).collect::<Result<_, _>>()?;
                 TrainState::of_parameters(runtime, step, parameters)
             }
+            WeightSource::Adapted { seed, .. } => TrainState::adapted(runtime, step, source, seed),
         }
+    }
+
+    /// What is in files from there, the rest drawn.
+    fn adapted(
+        runtime: &Runtime,
+        step: &TrainStep,
+        source: WeightSource<'_>,
+        seed: u64,
+    ) -> Result<TrainState, TrainError> {
+        let mesh = step.executable().mesh();
+        let all = step.parameters().iter().zip(step.plan().arguments());
+        let is_drawn = |(info, _): &(&ParameterInfo, &PlannedArgument)| source.file_of(&info.name).is_none();
+        let (infos, places): (Vec<_>, Vec<_>) =
+            all.clone().filter(is_drawn).map(|(i, p)| (i.clone(), p.clone())).unzip();
+        let draws = Draws::compile(runtime, mesh, &infos, &places)?;
+        let mut drawn = draws.draw(runtime, mesh, seed, &infos, &places)?.into_iter();
+        let parameter = |(info, place): (&ParameterInfo, &PlannedArgument)| match source.file_of(&info.name) {
+            Some((files, name)) => from_files(runtime, mesh, place, files, &name),
+            None => Ok(drawn.next().expect("what is in no file is drawn")),
+        };
+        let parameters = all.map(parameter).collect::<Result<_, _>>()?;
+        TrainState::of_parameters(runtime, step, parameters)
     }
 
     /// [`TrainState::new`] with programs that were compiled for the step's parameters before.
@@ -117,10 +167,10 @@ fn from_files(
     mesh: &Mesh,
     place: &PlannedArgument,
     files: &HfWeights,
+    name: &str,
 ) -> Result<ShardedArray, TrainError> {
     ShardedArray::from_fn(runtime, mesh, &place.sharding, &place.ty, |ranges| {
-        let block =
-            files.read_slice(&place.name, ranges).map_err(|e: CheckpointError| TrainError::from(e))?;
+        let block = files.read_slice(name, ranges).map_err(|e: CheckpointError| TrainError::from(e))?;
         Ok(block.cast(place.ty.dtype))
     })
 }
