@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
+use shardwright_hlo::Precision;
 use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, AxisName, Mesh};
 use shardwright_model::{ModelConfig, ParameterInfo, parameters};
@@ -14,7 +15,8 @@ use shardwright_partition::{Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
 use shardwright_train::{
-    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, StepConfig, TrainStep, model_modules,
+    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, PrecisionConfig, StepConfig, TrainStep,
+    model_modules,
 };
 
 /// Examples of a batch of the curves, and the tokens of each.
@@ -54,6 +56,9 @@ pub(crate) fn oracle_step(model: &CausalLm, plan: PlanOptions) -> StepConfig {
     let known = model_modules(model);
     StepConfig {
         global_batch_size: BATCH[0],
+        gradient_accumulation_steps: 1,
+        precision: PrecisionConfig::default(),
+        dot_precision: Precision::Default,
         optimizer: Arc::new(AdamW::default()),
         groups: GroupConfig::default(),
         clipping: Clipping { norm: Some(1.0), ..Clipping::default() },
@@ -139,8 +144,15 @@ pub(crate) struct Curve {
 #[derive(Clone, Deserialize)]
 pub(crate) struct CurveConfig {
     pub(crate) model: String,
+    pub(crate) opt: String,
     pub(crate) lr: f64,
     pub(crate) weight_decay: f64,
+    /// Modules that are not trained.
+    pub(crate) freeze: Vec<String>,
+    pub(crate) schedule: String,
+    pub(crate) warmup: usize,
+    /// Whether some labels are left out.
+    pub(crate) masked: bool,
     pub(crate) max_norm: f64,
 }
 
@@ -157,12 +169,27 @@ impl CurveConfig {
     pub(crate) fn model_name(&self) -> &str {
         if self.model == "." { "base" } else { &self.model }
     }
+
+    /// The folder of its weights. What differs in its configuration only has those of the base.
+    pub(crate) fn weights(&self) -> PathBuf {
+        let folder = data("oracle/models").join(self.model_name());
+        if folder.join("model.safetensors").exists() { folder } else { data("oracle/models/base") }
+    }
 }
 
 /// The token ids of the curves, one batch of 8 × 64 for each of twenty steps.
 pub(crate) fn oracle_batches() -> Vec<HostArray> {
+    oracle_ids("oracle/tokens.npy")
+}
+
+/// The labels of these batches for the curves in which some are left out.
+pub(crate) fn oracle_masked_labels() -> Vec<HostArray> {
+    oracle_ids("oracle/labels_masked.npy")
+}
+
+fn oracle_ids(file: &str) -> Vec<HostArray> {
     const HEADER: usize = 128;
-    let file = std::fs::read(data("oracle/tokens.npy")).unwrap();
+    let file = std::fs::read(data(file)).unwrap();
     let ids: Vec<i32> = file[HEADER..]
         .chunks_exact(8)
         .map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()) as i32)

@@ -51,14 +51,17 @@ impl Graph {
         }
         let ops = self.stored.borrow().get(&x).cloned().unwrap_or_default();
         let mut whole = x;
+        self.is_stored(x);
         if let Some(counter) = self.counter_around(x) {
             let tied = self.push(Op::OptimizationBarrier, &[x, counter])?;
             self.assembly.borrow_mut().extend(&tied);
             whole = tied[0];
+            self.is_stored(whole);
         }
         for op in ops {
             whole = self.op(op, &[whole])?;
             self.assembly.borrow_mut().insert(whole);
+            self.reduces(whole);
         }
         if whole != x {
             self.remember_assembly(x, whole);

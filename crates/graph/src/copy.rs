@@ -27,6 +27,7 @@ impl Graph {
         };
         also(&mut self.detached.borrow_mut());
         also(&mut self.assembly.borrow_mut());
+        defined.iter().for_each(|value| self.same_cotangent_dtype(*value, copies[value]));
         let mut scans = self.scans.borrow_mut();
         for value in defined {
             if let Some(scan) = scans.get(&value).map(|scan| scan.copied(copies)) {

@@ -221,6 +221,7 @@ impl Reverse<'_> {
         let (released_inputs, released_cotangents) = released.split_at(inputs.len());
         let mut copies: HashMap<ValueId, ValueId> =
             inputs.iter().copied().zip(released_inputs.iter().copied()).collect();
+        copies.iter().for_each(|(&input, &released)| graph.same_cotangent_dtype(input, released));
         let start = graph.position();
         again.iter().for_each(|instruction| graph.write_again(instruction, &mut copies));
         let written = graph.module.borrow().instructions[start..].to_vec();
@@ -288,6 +289,7 @@ impl Reverse<'_> {
     }
 
     pub(crate) fn accumulate(&mut self, value: ValueId, cotangent: ValueId) -> Result<()> {
+        let cotangent = self.graph.convert(cotangent, self.graph.cotangent_ty(value).dtype)?;
         let sum = match self.cotangents.get(&value) {
             Some(&sum) => self.graph.add(sum, cotangent)?,
             None => cotangent,
@@ -300,7 +302,10 @@ impl Reverse<'_> {
     fn finish(&self, value: ValueId) -> Result<ValueId> {
         let gradient = match self.cotangents.get(&value) {
             Some(&cotangent) => cotangent,
-            None => self.graph.full_like(value, 0.0)?,
+            None => {
+                let ty = self.graph.cotangent_ty(value);
+                self.graph.full(ty.dtype, ty.dims(), 0.0)?
+            }
         };
         self.graph.as_gradient(value, gradient)
     }

@@ -33,6 +33,10 @@ pub struct Graph {
     pub(crate) enclosed: RefCell<HashSet<UnitId>>,
     /// The loops that gradients can be taken through, by their first results.
     pub(crate) scans: RefCell<HashMap<ValueId, Scan>>,
+    /// What gradients of weights are summed over devices in, if not in the dtype of the weights.
+    pub(crate) reduction: Option<DType>,
+    /// Values whose cotangents are of another dtype than they are.
+    pub(crate) cotangent_dtypes: RefCell<HashMap<ValueId, DType>>,
     precision: Precision,
 }
 
@@ -93,6 +97,8 @@ impl Graph {
             scopes: RefCell::new(vec![Scope::default()]),
             enclosed: RefCell::default(),
             scans: RefCell::default(),
+            reduction: None,
+            cotangent_dtypes: RefCell::default(),
             precision: Precision::default(),
         }
     }
@@ -100,6 +106,13 @@ impl Graph {
     /// The same, with a precision for all its products.
     pub fn with_precision(name: impl Into<String>, precision: Precision) -> Graph {
         Graph { precision, ..Graph::new(name) }
+    }
+
+    /// The same, with gradients of [weights](Graph::weight) that are `dtype` from where they leave what uses the weight
+    /// to where the devices have summed them, whatever the weight's dtype. What arrives at a stored parameter is f32.
+    #[must_use]
+    pub fn reducing_in(self, dtype: DType) -> Graph {
+        Graph { reduction: Some(dtype), ..self }
     }
 
     /// The program as written so far.
@@ -199,7 +212,9 @@ impl Graph {
 
     /// A parameter at a use of it. A sharding plan may have it gathered here.
     pub fn weight(&self, x: ValueId) -> Result<ValueId> {
-        self.op(Op::Boundary(Role::Weight), &[self.assembled(x)?])
+        let weight = self.op(Op::Boundary(Role::Weight), &[self.assembled(x)?])?;
+        self.reduces(weight);
+        Ok(weight)
     }
 
     /// What a unit hands on, batch first. A sharding plan may pin it here, and its gradient likewise.

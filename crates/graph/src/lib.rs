@@ -34,6 +34,7 @@
 
 mod collective;
 mod copy;
+mod cotangent;
 mod counted;
 mod depends;
 mod gradient;

@@ -40,9 +40,9 @@ impl Reverse<'_> {
         let around: Vec<ValueId> = body.around.iter().copied().filter(|&v| self.depends.has(v)).collect();
         let mut state = Vec::new();
         for &k in &carries {
-            state.push(arriving[1 + k].unwrap_or_else(|| graph.zeros(&graph.ty(body.carry[k]))));
+            state.push(arriving[1 + k].unwrap_or_else(|| graph.zeros(&graph.cotangent_ty(body.carry[k]))));
         }
-        state.extend(around.iter().map(|&v| graph.zeros(&graph.ty(v))));
+        state.extend(around.iter().map(|&v| graph.zeros(&graph.cotangent_ty(v))));
 
         let mut stacked = Vec::new();
         let mut written = graph.counted_body(scan.length, &state, |_, state| {

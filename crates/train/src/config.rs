@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use shardwright_hlo::Precision;
 use shardwright_partition::{DimRule, FsdpConfig, Lowering, ModulePattern, Strategy};
-use shardwright_tensor::DType;
 
-use crate::{AdamW, GroupConfig, Optimizer};
+use crate::{AdamW, GroupConfig, Optimizer, PrecisionConfig};
 
 /// A training run. Field names are those of Hugging Face's `TrainingArguments` and `run_clm.py` where those have one.
 #[derive(Clone, Debug)]
@@ -286,19 +285,6 @@ pub struct Clipping {
     pub within: Vec<ModulePattern>,
 }
 
-/// The dtypes of a run. Loss, norms, sums and optimizer state are f32 in all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrecisionConfig {
-    /// What weights are saved in and, without `masters`, kept in.
-    pub weights: DType,
-    /// What they are converted to before they are gathered, and layers compute in.
-    pub compute: DType,
-    /// What gradients are summed over devices in.
-    pub reduce: DType,
-    /// Whether weights are kept in f32 while training.
-    pub masters: bool,
-}
-
 /// What the summed loss of a step is divided by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossDenominator {
@@ -347,13 +333,6 @@ impl Default for LoggingConfig {
             dir: None,
             report_to: Vec::new(),
         }
-    }
-}
-
-impl Default for PrecisionConfig {
-    /// All f32.
-    fn default() -> Self {
-        PrecisionConfig { weights: DType::F32, compute: DType::F32, reduce: DType::F32, masters: true }
     }
 }
 

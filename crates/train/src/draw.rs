@@ -104,7 +104,7 @@ impl<'p> Drawn<'p> {
                 zero_row.map_or(Ok(drawn), |row| without_row(&g, drawn, row))?
             }
         };
-        g.output("drawn", drawn);
+        g.output("drawn", g.convert(drawn, self.place.ty.dtype)?);
         let whole = NamedSharding::replicated(mesh.shape(), 1);
         let arguments = vec![whole.clone(), whole];
         let outputs = vec![self.place.sharding.clone()];

@@ -10,7 +10,7 @@ use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
 
-use crate::GroupError;
+use crate::{GroupError, PrecisionError};
 
 /// Why a run did not come to its end.
 #[derive(Debug, Error)]
@@ -52,6 +52,21 @@ pub enum TrainError {
     /// The sharding plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Dtypes that models are not trained in.
+    #[error(transparent)]
+    Precision(#[from] PrecisionError),
+    /// A batch that cannot be cut into micro-batches.
+    #[error(
+        "a step of {examples} examples is not {micro_batches} micro-batches of equal parts for {shards} data shards: at least 1 micro-batch, and examples that divide by both numbers together"
+    )]
+    Accumulation {
+        /// Examples of one step on all devices.
+        examples: usize,
+        /// Gradient accumulation steps.
+        micro_batches: usize,
+        /// Devices that see different examples.
+        shards: usize,
+    },
     /// A tensor axis that does not fit the model.
     #[error(transparent)]
     Tensor(#[from] TensorError),
@@ -141,6 +156,8 @@ impl TrainError {
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)
+            | TrainError::Precision(_)
+            | TrainError::Accumulation { .. }
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::Mesh => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::CompilerDied => {

@@ -334,7 +334,8 @@ impl Job {
 
     fn batches(&self, mesh: &Mesh) -> Result<Batches, TrainError> {
         let shards: usize = data_axes(mesh.shape()).filter_map(|axis| mesh.shape().axis_size(axis)).product();
-        let global_batch_size = self.config.per_device_train_batch_size.saturating_mul(shards);
+        let micro_batch = self.config.per_device_train_batch_size.saturating_mul(shards);
+        let global_batch_size = micro_batch.saturating_mul(self.config.gradient_accumulation_steps);
         let plan = BatchPlan {
             drop_last: self.config.dataloader_drop_last,
             seed: self.config.data_seed.unwrap_or(self.config.seed),
@@ -347,6 +348,9 @@ impl Job {
         let sharding = &self.config.sharding;
         StepConfig {
             global_batch_size,
+            gradient_accumulation_steps: self.config.gradient_accumulation_steps,
+            precision: self.config.precision,
+            dot_precision: self.config.dot_precision,
             optimizer: self.config.optimizer.clone(),
             groups: self.config.groups.clone(),
             clipping: self.config.clipping.clone(),

@@ -27,6 +27,7 @@ mod groups;
 mod job;
 mod model;
 mod optimizer;
+mod precision;
 mod results;
 mod run;
 mod save;
@@ -38,8 +39,7 @@ mod torus;
 pub use causal_lm::CausalLm;
 pub use config::{
     Clipping, Curve, EvaluationConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource,
-    PrecisionConfig, ReportTo, ScheduleConfig, ScheduleKind, ShardingConfig, StableDecay, TrainConfig,
-    Warmup,
+    ReportTo, ScheduleConfig, ScheduleKind, ShardingConfig, StableDecay, TrainConfig, Warmup,
 };
 pub use error::{TrainError, TrainErrorKind};
 pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};
@@ -47,7 +47,10 @@ pub use groups::{Group, GroupConfig, GroupError, GroupRule, ParameterGroups};
 pub use job::{Job, model_modules, prepare, prepare_unsaved};
 pub use model::{BatchInput, Model, ModelLoss};
 pub use optimizer::{Adafactor, AdamW, Held, Lion, Momentum, Optimizer, Sgd, StateInfo, Update, Updated};
+pub use precision::{PrecisionConfig, PrecisionError};
 pub use results::{LogRecord, TrainResults};
 pub use schedule::Schedule;
 pub use state::{TrainState, WeightSource};
-pub use step::{PendingMetrics, StateLayout, StateSlot, StepConfig, StepReading, TrainStep};
+pub use step::{
+    EvalStep, PendingLoss, PendingMetrics, StateLayout, StateSlot, StepConfig, StepReading, TrainStep,
+};

@@ -29,7 +29,7 @@ pub enum WeightSource<'a> {
         /// The key of the generator.
         seed: u64,
     },
-    /// Read from files, and cast to f32.
+    /// Read from files, and cast to what they are kept in.
     Files(&'a HfWeights),
     /// A model's own weights from its files, and those of its adapters beside them.
     Adapted {
@@ -158,7 +158,7 @@ pub(crate) fn constant(
         let shape = Shape::new(dims).map_err(TensorError::from)?;
         let mut block = HostArray::zeros(TensorType { dtype: DType::F32, shape });
         block.as_mut_slice::<f32>()?.fill(value);
-        Ok(block)
+        Ok(block.cast(place.ty.dtype))
     })
 }
 

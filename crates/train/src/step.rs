@@ -1,20 +1,29 @@
-//! One optimizer step as one program: forward, backward, clipping, update.
+//! One optimizer step as one program: forward, backward, clipping, update. And beside it, the loss alone.
 
 mod compiled;
+mod eval;
 mod norm;
 mod program;
+mod writer;
 
 use std::sync::Arc;
 
 use shardwright_graph::Recompute;
-use shardwright_hlo::{ArgumentKind, Module, VerifiedModule, verify};
+use shardwright_hlo::{ArgumentKind, Module, Precision, VerifiedModule, verify};
 use shardwright_mesh::AbstractMesh;
 use shardwright_model::ParameterInfo;
-use shardwright_partition::{Lowering, PlanOptions, ShardedModule, ShardingPlan, TENSOR_AXIS, WrapPolicy};
+use shardwright_partition::{
+    Lowering, PlanOptions, ShardedModule, ShardingPlan, Shards, TENSOR_AXIS, WrapPolicy, data_axes,
+};
+use shardwright_tensor::{ShapeError, TensorType};
 
-use crate::{Clipping, GroupConfig, GroupError, Model, Optimizer, ParameterGroups, StateInfo, TrainError};
+use crate::{
+    Clipping, GroupConfig, GroupError, Model, Optimizer, ParameterGroups, PrecisionConfig, StateInfo,
+    TrainError,
+};
 
 pub use compiled::{PendingMetrics, StepReading, TrainStep};
+pub use eval::{EvalStep, PendingLoss};
 use program::Program;
 
 /// What the program of a step depends on, besides the model.
@@ -22,6 +31,13 @@ use program::Program;
 pub struct StepConfig {
     /// Examples of one step on all devices.
     pub global_batch_size: usize,
+    /// How many parts of them are gone through one after the other: memory is needed for the activations of one.
+    pub gradient_accumulation_steps: usize,
+    /// The dtypes of parameters and of what is computed with them.
+    pub precision: PrecisionConfig,
+    /// How exactly products of matrices are computed, forward and backward. On CPUs all settings are f32's own products;
+    /// on TPUs the default is of bf16 factors, on recent GPUs of TF32.
+    pub dot_precision: Precision,
     /// How parameters are updated.
     pub optimizer: Arc<dyn Optimizer>,
     /// Which are, and with which constants.
@@ -49,6 +65,7 @@ pub struct StateLayout {
     pub groups: ParameterGroups,
     /// What is kept for them, parameter by parameter.
     pub slots: Vec<StateSlot>,
+    precision: PrecisionConfig,
 }
 
 /// An array that the optimizer keeps.
@@ -69,7 +86,19 @@ impl StateLayout {
             let kept = config.optimizer.state(&parameters[parameter].shape);
             kept.into_iter().map(move |info| StateSlot { parameter, info })
         });
-        Ok(StateLayout { slots: slots.collect(), groups, parameters })
+        Ok(StateLayout { slots: slots.collect(), groups, parameters, precision: config.precision })
+    }
+
+    /// The type that the parameter with this index is kept in.
+    ///
+    /// # Errors
+    /// When it is too large to be addressed.
+    ///
+    /// # Panics
+    /// If there is no such parameter.
+    pub fn parameter_ty(&self, parameter: usize) -> Result<TensorType, ShapeError> {
+        let dtype = self.precision.kept(self.groups.of(parameter).is_some());
+        TensorType::new(dtype, self.parameters[parameter].shape.clone())
     }
 
     /// The name of an array that the optimizer keeps: its parameter's, and its own.
@@ -94,8 +123,11 @@ impl StepConfig {
     /// what it has updated, then the squared norm of each gradient, then `[loss, gradient norm]`.
     ///
     /// # Errors
-    /// When the groups do not fit the model, or its sizes do not make a program.
+    /// When the groups do not fit the model, its sizes do not make a program, the batch cannot be cut into its parts, or
+    /// models are not trained in the dtypes.
     pub fn module(&self, model: &dyn Model) -> Result<VerifiedModule, TrainError> {
+        self.precision.check()?;
+        self.check_accumulation(1)?;
         Ok(verify(Program::new(self, model, None)?.trace()?)?)
     }
 
@@ -110,6 +142,7 @@ impl StepConfig {
         module: &Module,
         mesh: &AbstractMesh,
     ) -> Result<ShardingPlan, TrainError> {
+        self.check_accumulation(data_axes(mesh).filter_map(|axis| mesh.axis_size(axis)).product())?;
         let mut options = self.plan.clone();
         if let (None, Some(devices)) = (&options.tensor, mesh.axis_size(TENSOR_AXIS)) {
             options.tensor = Some(model.tensor_plan(devices)?);
@@ -127,13 +160,31 @@ impl StepConfig {
         module: VerifiedModule,
         plan: &ShardingPlan,
     ) -> Result<ShardedModule, TrainError> {
+        self.lower_traced(module, plan, |shards| Ok(Program::new(self, model, Some(shards))?.trace()?))
+    }
+
+    /// Lowers a program and a plan of it; `body` writes it over shards.
+    fn lower_traced(
+        &self,
+        module: VerifiedModule,
+        plan: &ShardingPlan,
+        body: impl FnOnce(&Shards<'_>) -> Result<Module, TrainError>,
+    ) -> Result<ShardedModule, TrainError> {
         match self.lowering.shards(plan)? {
             None => Ok(ShardedModule::from_plan(module, plan, &self.wrap)?),
-            Some(shards) => {
-                let body = Program::new(self, model, Some(&shards))?.trace()?;
-                Ok(ShardedModule::explicit(&module, plan, body)?)
-            }
+            Some(shards) => Ok(ShardedModule::explicit(&module, plan, body(&shards)?)?),
         }
+    }
+
+    /// Whether the batch can be cut into micro-batches, and each of them for so many devices.
+    fn check_accumulation(&self, shards: usize) -> Result<(), TrainError> {
+        let (examples, micro_batches) = (self.global_batch_size, self.gradient_accumulation_steps);
+        let parts = micro_batches.saturating_mul(shards);
+        // Without accumulation, it is the plan that says what does not divide.
+        if micro_batches == 1 || examples.checked_rem(parts) == Some(0) {
+            return Ok(());
+        }
+        Err(TrainError::Accumulation { examples, micro_batches, shards })
     }
 
     /// What of the unit at `path` is computed again in the reverse pass. Parameters that are gathered in a wrapped unit

@@ -131,7 +131,7 @@ fn argument_spec(
 }
 
 /// An output lies where its donor does, or is whole.
-fn planned_output(
+pub(super) fn planned_output(
     module: &Module,
     output: &Output,
     mesh: &AbstractMesh,

@@ -7,7 +7,7 @@ use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::Mesh;
 use shardwright_model::ParameterInfo;
 use shardwright_partition::ShardingPlan;
-use shardwright_runtime::{Argument, Executable, ExecutableValue, Runtime, ShardedArray};
+use shardwright_runtime::{Argument, Executable, ExecutableValue, Runtime, RuntimeError, ShardedArray};
 use shardwright_tensor::HostArray;
 
 use super::{StateLayout, StepConfig};
@@ -102,12 +102,8 @@ impl TrainStep {
     ) -> Result<(TrainState, PendingMetrics), TrainError> {
         let TrainState { step, parameters, state } = state;
         let numbers = self.numbers(factor, step);
-        let places = &self.executable.arguments()[parameters.len() + state.len()..];
-        let place = |(place, host): (&ExecutableValue, &&HostArray)| {
-            ShardedArray::from_host(runtime, self.executable.mesh(), &place.sharding, host)
-        };
-        let inputs: Vec<ShardedArray> =
-            places.iter().zip(batch.iter().chain([&&numbers])).map(place).collect::<Result<_, _>>()?;
+        let inputs = [batch, &[&numbers]].concat();
+        let inputs = place_all(runtime, &self.executable, parameters.len() + state.len(), &inputs)?;
 
         let count = parameters.len();
         let is_frozen = |(index, _): &(usize, ShardedArray)| self.layout.groups.of(*index).is_none();
@@ -139,6 +135,19 @@ impl TrainStep {
         let dims = [groups.len(), numbers.len().checked_div(groups.len()).unwrap_or(0)];
         HostArray::from_slice(&dims, &numbers).expect("as many for each group")
     }
+}
+
+/// The arguments of a program from the one with index `first` on, where it takes them.
+pub(super) fn place_all(
+    runtime: &Runtime,
+    executable: &Executable,
+    first: usize,
+    arrays: &[&HostArray],
+) -> Result<Vec<ShardedArray>, RuntimeError> {
+    let place = |(place, host): (&ExecutableValue, &&HostArray)| {
+        ShardedArray::from_host(runtime, executable.mesh(), &place.sharding, host)
+    };
+    executable.arguments().iter().skip(first).zip(arrays).map(place).collect()
 }
 
 impl PendingMetrics {
