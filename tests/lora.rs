@@ -170,8 +170,8 @@ fn a_base_in_bf16_has_adapters_in_f32() {
         assert_eq!(array.ty().dtype, expected, "{}", info.name);
     }
     assert!(state.state.iter().all(|kept| kept.ty().dtype == DType::F32));
-    let expected = &Expected::read().cases["patterns"];
-    let readings = follow("patterns", "fsdp=8", |step| step.precision = precision, expected.loss.len());
+    let expected = &Expected::read().cases["all"];
+    let readings = follow("all", "fsdp=8", |step| step.precision = precision, expected.loss.len());
     for (step, (loss, _)) in readings.into_iter().enumerate() {
         assert!(
             (loss - expected.loss[step]).abs() <= 5e-3,
