@@ -7,16 +7,20 @@ use shardwright_runtime::compile::ChildCompiler;
 use shardwright_train::{StopFlag, TrainConfig};
 
 use super::args::{GlobalArgs, TrainArgs};
+use super::choice::Lowerings;
 use super::compile;
 use super::config;
+use super::console::{self, Verbosity};
+use super::effective::Effective;
 use super::engine::{self, Engine};
+use super::environment::Variables;
 use super::failure::Failure;
 use super::fetch;
+use super::foreign;
 use super::interrupt;
 use super::report::Report;
 use super::run_file;
 use super::settings::{Layer, Setting, Settings};
-use super::value::Lowerings;
 
 /// Trains a model.
 pub(super) fn run(
@@ -79,9 +83,17 @@ pub(super) fn prepare(
     let mut options = global.runtime_options()?;
     global.records.check()?;
     options.compile = compile::setup(&global.compile, compiler)?;
-    let settings = Settings::read(&[&arguments.flags, &file])?;
-    let (config, notices) = config::train_config(&settings)?;
+    let variables = Variables::of_process(&[&arguments.flags, &file])?;
+    let layers = [&arguments.flags, &file, &variables.layer];
+    let mut notices = foreign::check(&layers)?;
+    let settings = Settings::read(&layers)?;
+    let effective = Effective::of(&layers);
+    let (config, told) = config::train_config(&settings, &variables, &effective)?;
     let report = Report::new(global.verbosity(), &config);
+    if global.verbosity() > Verbosity::Quiet {
+        effective.lines(global.verbosity() >= Verbosity::Verbose).iter().for_each(console::note);
+    }
+    notices.extend(variables.notices.iter().cloned().chain(told));
     notices.iter().for_each(|notice| report.notice(notice));
-    Ok(Prepared { config, lowering: settings.lowering, options, report })
+    Ok(Prepared { config, lowering: settings.sharding.lowering, options, report })
 }

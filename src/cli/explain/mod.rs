@@ -15,13 +15,13 @@ use shardwright_runtime::Executable;
 use shardwright_runtime::compile::ChildCompiler;
 
 use super::args::{GlobalArgs, TrainArgs};
+use super::choice::Lowerings;
 use super::console::{self, Verbosity};
 use super::engine::{self, Engine, program_failure};
 use super::failure::{Cause, Failure};
 use super::program::{EXPORT_HINT, ProgramArgs};
 use super::session::{PlaceArgs, Prepared};
 use super::train;
-use super::value::Lowerings;
 
 use html::Surroundings;
 
