@@ -13,7 +13,7 @@ use shardwright_data::{
 };
 use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::{AbstractMesh, Mesh};
-use shardwright_model::{ModelConfig, ModuleInfo, parameter_count, parameters, tensor_plan};
+use shardwright_model::{ModelConfig, ModuleInfo, ParameterInfo, parameters, tensor_plan};
 use shardwright_partition::explain::{Explanation, Subject};
 use shardwright_partition::{
     CollectiveSummary, FsdpConfig, Lowering, ModelModule, PlanOptions, ShardingPlan, Strategy, TENSOR_AXIS,
@@ -24,9 +24,11 @@ use shardwright_runtime::compile::CompiledBy;
 use shardwright_tensor::DType;
 
 use crate::draw::Draws;
+use crate::lora::save_adapter;
 use crate::run::Run;
 use crate::save::{
     BEGIN_TOKEN, END_TOKEN, UNKNOWN_TOKEN, check_empty, save_fsdp_config, save_model, save_results,
+    save_tokenizer,
 };
 use crate::{
     CausalLm, Event, Model, ModelSource, Observer, ParameterGroups, Phase, ShardingConfig, StepConfig,
@@ -41,6 +43,8 @@ pub struct Job {
     config: TrainConfig,
     model: CausalLm,
     weights: Option<HfWeights>,
+    /// What an adapter that training goes on from was saved to.
+    adapter: Option<HfWeights>,
     tokenizer: Tokenizer,
     blocks: Blocks,
     wrap: WrapPolicy,
@@ -65,13 +69,19 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
 pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, TrainError> {
     let _span = tracing::debug_span!("prepare").entered();
     let (config_path, model) = read_model_config(&config.model)?;
+    let (lora, adapter) = match &config.lora {
+        None => (None, None),
+        Some(source) => {
+            source.open(&config.model, &model, observer).map(|(lora, adapter)| (Some(lora), adapter))?
+        }
+    };
     let sharding = &config.sharding;
     // Of as many positions as the model has, until the text and its tokenizer are known.
     let mut lm = CausalLm {
         block_size: model.max_position_embeddings(),
         denominator: config.loss_denominator,
         config: model.clone(),
-        lora: None,
+        lora,
     };
     let modules = model_modules(&lm);
     let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &lm.wrapped_by_default())?;
@@ -79,7 +89,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
     if let Some(kept) = &sharding.fsdp.keep_gathered {
         wrap = wrap.keeping_gathered(kept);
     }
-    let infos = parameters(&model);
+    let infos = lm.parameters();
     ParameterGroups::new(&config.groups, &lm)?;
     config.clipping.check(&infos)?;
     let names = modules.iter().map(|m| m.path.as_str()).chain(infos.iter().map(|p| p.name.as_str()));
@@ -129,7 +139,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
         dropped_tokens: blocks.dropped_tokens(),
         vocab_size: tokenizer.vocab_size(),
     });
-    Ok(Job { config: config.clone(), model: lm, weights, tokenizer, blocks, wrap, remat })
+    Ok(Job { config: config.clone(), model: lm, weights, adapter, tokenizer, blocks, wrap, remat })
 }
 
 fn read_model_config(source: &ModelSource) -> Result<(PathBuf, ModelConfig), TrainError> {
@@ -237,6 +247,10 @@ impl Job {
         observer.event(Event::Phase(Phase::Weights));
         let span = tracing::debug_span!("make state").entered();
         let state = match (&self.weights, draws) {
+            (Some(base), _) if self.model.lora.is_some() => {
+                let (adapter, seed) = (self.adapter.as_ref(), self.config.seed);
+                TrainState::new(runtime, &step, WeightSource::Adapted { base, adapter, seed })?
+            }
             (Some(files), _) => TrainState::new(runtime, &step, WeightSource::Files(files))?,
             (None, draws) => {
                 let draws = draws.expect("what is not in files is drawn");
@@ -299,7 +313,7 @@ impl Job {
         let plan = step_config.sharding_plan(&self.model, &module, mesh.shape())?;
         self.check_sharded(&plan, observer)?;
         observer.event(Event::Plan {
-            parameters: parameter_count(&self.model.config),
+            parameters: self.model.parameters().iter().map(ParameterInfo::element_count).sum(),
             mesh,
             plan: &plan,
             wrapped_units: self.wrap.len(),
@@ -317,7 +331,13 @@ impl Job {
     ) -> Result<(), TrainError> {
         let _span = tracing::debug_span!("save").entered();
         let folder = &self.config.output_dir;
-        save_model(folder, &self.model.config, &self.tokenizer, step.parameters(), state)?;
+        match (&self.model.lora, &self.config.model) {
+            (Some(lora), ModelSource::Pretrained(base)) => {
+                save_adapter(folder, lora, base, step.parameters().iter().zip(&state.parameters))?;
+                save_tokenizer(folder, &self.model.config, &self.tokenizer)?;
+            }
+            _ => save_model(folder, &self.model.config, &self.tokenizer, step.parameters(), state)?,
+        }
         save_results(folder, results, &run.trainer_state(results))?;
         if self.config.sharding.strategy != Strategy::NoShard {
             let fsdp = FsdpConfig { grad_ckpt: self.remat, ..self.config.sharding.fsdp.clone() };
@@ -394,7 +414,7 @@ impl Job {
         plan: ShardingPlan,
         observer: &mut dyn Observer,
     ) -> Result<(TrainStep, Option<Draws>), TrainError> {
-        let (infos, places) = (parameters(&self.model.config), plan.arguments().to_vec());
+        let (infos, places) = (self.model.parameters(), plan.arguments().to_vec());
         thread::scope(|scope| {
             // The step takes long, and a part of that time only one processor.
             let draws = || Draws::compile(runtime, mesh, &infos, &places);

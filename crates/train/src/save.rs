@@ -11,6 +11,7 @@ use shardwright_model::{ModelConfig, ParameterInfo};
 use shardwright_partition::FsdpConfig;
 use shardwright_tensor::DType;
 
+use crate::lora::remove_adapter;
 use crate::results::TrainerState;
 use crate::{TrainError, TrainResults, TrainState};
 
@@ -50,12 +51,17 @@ pub(crate) fn save_model(
         writer.write(&parameter.name, &array.to_host()?)?;
     }
     writer.finish()?;
-    remove(&folder.join("model.safetensors.index.json"))
+    remove(&folder.join("model.safetensors.index.json"))?;
+    remove_adapter(folder)
 }
 
 /// Writes `tokenizer.json`, and beside it what `transformers` wants to know of a tokenizer: the settings that came with
 /// the one that was given, or, with one that was trained here, that there are none.
-fn save_tokenizer(folder: &Path, model: &ModelConfig, tokenizer: &Tokenizer) -> Result<(), TrainError> {
+pub(crate) fn save_tokenizer(
+    folder: &Path,
+    model: &ModelConfig,
+    tokenizer: &Tokenizer,
+) -> Result<(), TrainError> {
     const SETTINGS: &str = "tokenizer_config.json";
     write_bytes_atomic(folder.join("tokenizer.json"), tokenizer.json().as_bytes())?;
     let Some(given) = tokenizer.path() else {
@@ -93,7 +99,7 @@ pub(crate) fn save_fsdp_config(folder: &Path, fsdp: &FsdpConfig) -> Result<(), T
 }
 
 /// Removes a file that may not be there.
-fn remove(path: &Path) -> Result<(), TrainError> {
+pub(crate) fn remove(path: &Path) -> Result<(), TrainError> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => {
             Err(TrainError::Io { action: "remove", path: path.to_owned(), source: e })

@@ -57,6 +57,28 @@ impl<'a> WeightSource<'a> {
             }
         }
     }
+
+    /// Of the parameters of these infos and places, those that files have from there, the rest drawn.
+    pub(crate) fn read_or_draw(
+        self,
+        runtime: &Runtime,
+        mesh: &Mesh,
+        seed: u64,
+        infos: &[ParameterInfo],
+        places: &[PlannedArgument],
+    ) -> Result<Vec<ShardedArray>, TrainError> {
+        let all = infos.iter().zip(places);
+        let is_drawn = |(info, _): &(&ParameterInfo, &PlannedArgument)| self.file_of(&info.name).is_none();
+        let (fresh, where_drawn): (Vec<_>, Vec<_>) =
+            all.clone().filter(is_drawn).map(|(info, place)| (info.clone(), place.clone())).unzip();
+        let draws = Draws::compile(runtime, mesh, &fresh, &where_drawn)?;
+        let mut drawn = draws.draw(runtime, mesh, seed, &fresh, &where_drawn)?.into_iter();
+        let parameter = |(info, place): (&ParameterInfo, &PlannedArgument)| match self.file_of(&info.name) {
+            Some((files, name)) => from_files(runtime, mesh, place, files, &name),
+            None => Ok(drawn.next().expect("what is in no file is drawn")),
+        };
+        all.map(parameter).collect()
+    }
 }
 
 impl TrainState {
@@ -81,30 +103,11 @@ impl TrainState {
                 let parameters = places[..infos.len()].iter().map(read).collect::<Result<_, _>>()?;
                 TrainState::of_parameters(runtime, step, parameters)
             }
-            WeightSource::Adapted { seed, .. } => TrainState::adapted(runtime, step, source, seed),
+            WeightSource::Adapted { seed, .. } => {
+                let parameters = source.read_or_draw(runtime, mesh, seed, infos, places)?;
+                TrainState::of_parameters(runtime, step, parameters)
+            }
         }
-    }
-
-    /// What is in files from there, the rest drawn.
-    fn adapted(
-        runtime: &Runtime,
-        step: &TrainStep,
-        source: WeightSource<'_>,
-        seed: u64,
-    ) -> Result<TrainState, TrainError> {
-        let mesh = step.executable().mesh();
-        let all = step.parameters().iter().zip(step.plan().arguments());
-        let is_drawn = |(info, _): &(&ParameterInfo, &PlannedArgument)| source.file_of(&info.name).is_none();
-        let (infos, places): (Vec<_>, Vec<_>) =
-            all.clone().filter(is_drawn).map(|(i, p)| (i.clone(), p.clone())).unzip();
-        let draws = Draws::compile(runtime, mesh, &infos, &places)?;
-        let mut drawn = draws.draw(runtime, mesh, seed, &infos, &places)?.into_iter();
-        let parameter = |(info, place): (&ParameterInfo, &PlannedArgument)| match source.file_of(&info.name) {
-            Some((files, name)) => from_files(runtime, mesh, place, files, &name),
-            None => Ok(drawn.next().expect("what is in no file is drawn")),
-        };
-        let parameters = all.map(parameter).collect::<Result<_, _>>()?;
-        TrainState::of_parameters(runtime, step, parameters)
     }
 
     /// [`TrainState::new`] with programs that were compiled for the step's parameters before.
