@@ -12,6 +12,8 @@ mod error;
 mod members;
 mod resolve;
 mod targets;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -312,8 +312,11 @@ impl Job {
         let module = step_config.module(&self.model)?;
         let plan = step_config.sharding_plan(&self.model, &module, mesh.shape())?;
         self.check_sharded(&plan, observer)?;
+        let infos = self.model.parameters();
+        let groups = ParameterGroups::new(&step_config.groups, &self.model)?;
         observer.event(Event::Plan {
-            parameters: self.model.parameters().iter().map(ParameterInfo::element_count).sum(),
+            parameters: infos.iter().map(ParameterInfo::element_count).sum(),
+            trained: groups.trained().map(|index| infos[index].element_count()).sum(),
             mesh,
             plan: &plan,
             wrapped_units: self.wrap.len(),

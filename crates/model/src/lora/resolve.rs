@@ -139,7 +139,7 @@ fn unmatched(config: &LoraConfig, all: &[ModuleInfo]) -> Vec<String> {
 
 fn described(modules: &LoraModules) -> String {
     match modules {
-        LoraModules::Names(names) => names.join(", "),
+        LoraModules::Names(names) => format!("{names:?}"),
         LoraModules::Pattern(text) => format!("{text:?}"),
     }
 }
