@@ -58,26 +58,53 @@ impl<'a> WeightSource<'a> {
         }
     }
 
-    /// Of the parameters of these infos and places, those that files have from there, the rest drawn.
-    pub(crate) fn read_or_draw(
+    /// The programs that draw what no file has, of the parameters of these infos and places.
+    pub(crate) fn draws(
         self,
         runtime: &Runtime,
         mesh: &Mesh,
-        seed: u64,
+        infos: &[ParameterInfo],
+        places: &[PlannedArgument],
+    ) -> Result<Draws, TrainError> {
+        let (infos, places) = self.drawn(infos, places);
+        Draws::compile(runtime, mesh, &infos, &places)
+    }
+
+    /// The parameters, each at its place, with the programs that were compiled for these.
+    pub(crate) fn parameters(
+        self,
+        runtime: &Runtime,
+        mesh: &Mesh,
+        draws: &Draws,
         infos: &[ParameterInfo],
         places: &[PlannedArgument],
     ) -> Result<Vec<ShardedArray>, TrainError> {
-        let all = infos.iter().zip(places);
-        let is_drawn = |(info, _): &(&ParameterInfo, &PlannedArgument)| self.file_of(&info.name).is_none();
-        let (fresh, where_drawn): (Vec<_>, Vec<_>) =
-            all.clone().filter(is_drawn).map(|(info, place)| (info.clone(), place.clone())).unzip();
-        let draws = Draws::compile(runtime, mesh, &fresh, &where_drawn)?;
-        let mut drawn = draws.draw(runtime, mesh, seed, &fresh, &where_drawn)?.into_iter();
+        let (drawn_infos, drawn_places) = self.drawn(infos, places);
+        let mut drawn = draws.draw(runtime, mesh, self.seed(), &drawn_infos, &drawn_places)?.into_iter();
         let parameter = |(info, place): (&ParameterInfo, &PlannedArgument)| match self.file_of(&info.name) {
             Some((files, name)) => from_files(runtime, mesh, place, files, &name),
             None => Ok(drawn.next().expect("what is in no file is drawn")),
         };
-        all.map(parameter).collect()
+        infos.iter().zip(places).map(parameter).collect()
+    }
+
+    /// Those that no file has.
+    fn drawn(
+        self,
+        infos: &[ParameterInfo],
+        places: &[PlannedArgument],
+    ) -> (Vec<ParameterInfo>, Vec<PlannedArgument>) {
+        let all = infos.iter().zip(places);
+        let drawn = all.filter(|(info, _)| self.file_of(&info.name).is_none());
+        drawn.map(|(info, place)| (info.clone(), place.clone())).unzip()
+    }
+
+    fn seed(self) -> u64 {
+        match self {
+            WeightSource::Random { seed } | WeightSource::Adapted { seed, .. } => seed,
+            // Nothing is drawn.
+            WeightSource::Files(_) => 0,
+        }
     }
 }
 
@@ -93,36 +120,13 @@ impl TrainState {
     ) -> Result<TrainState, TrainError> {
         let mesh = step.executable().mesh();
         let (infos, places) = (step.parameters(), step.plan().arguments());
-        match source {
-            WeightSource::Random { seed } => {
-                let draws = Draws::compile(runtime, mesh, infos, places)?;
-                TrainState::drawn(runtime, step, &draws, seed)
-            }
-            WeightSource::Files(files) => {
-                let read = |place: &PlannedArgument| from_files(runtime, mesh, place, files, &place.name);
-                let parameters = places[..infos.len()].iter().map(read).collect::<Result<_, _>>()?;
-                TrainState::of_parameters(runtime, step, parameters)
-            }
-            WeightSource::Adapted { seed, .. } => {
-                let parameters = source.read_or_draw(runtime, mesh, seed, infos, places)?;
-                TrainState::of_parameters(runtime, step, parameters)
-            }
-        }
-    }
-
-    /// [`TrainState::new`] with programs that were compiled for the step's parameters before.
-    pub(crate) fn drawn(
-        runtime: &Runtime,
-        step: &TrainStep,
-        draws: &Draws,
-        seed: u64,
-    ) -> Result<TrainState, TrainError> {
-        let (infos, places) = (step.parameters(), step.plan().arguments());
-        let parameters = draws.draw(runtime, step.executable().mesh(), seed, infos, places)?;
+        let draws = source.draws(runtime, mesh, infos, places)?;
+        let parameters = source.parameters(runtime, mesh, &draws, infos, places)?;
         TrainState::of_parameters(runtime, step, parameters)
     }
 
-    fn of_parameters(
+    /// The state of a step that has these parameters and was not run yet.
+    pub(crate) fn of_parameters(
         runtime: &Runtime,
         step: &TrainStep,
         parameters: Vec<ShardedArray>,
@@ -165,6 +169,7 @@ pub(crate) fn constant(
     })
 }
 
+/// The parameter that belongs at a place, as the files have it.
 fn from_files(
     runtime: &Runtime,
     mesh: &Mesh,
