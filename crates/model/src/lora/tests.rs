@@ -194,14 +194,14 @@ fn what_cannot_be_followed_is_named() {
     );
     check(
         json!({"target_modules": ["c_attn"]}),
-        expect![
-            "adapter_config.json: target_modules c_attn name no module of the model; its projections are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head"
-        ],
+        expect![[
+            r#"adapter_config.json: target_modules ["c_attn"] name no module of the model; its projections are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head"#
+        ]],
     );
     check(
         json!({"target_modules": []}),
         expect![
-            "adapter_config.json: target_modules  name no module of the model; its projections are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head"
+            "adapter_config.json: target_modules [] name no module of the model; its projections are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head"
         ],
     );
     check(
