@@ -18,7 +18,7 @@ const OF_WHOLE_MODELS: [&str; 3] = ["config.json", "model.safetensors", "model.s
 #[derive(Clone, Debug, PartialEq)]
 pub enum LoraSource {
     /// New ones.
-    New(LoraConfig),
+    New(Box<LoraConfig>),
     /// A folder with `adapter_config.json` and `adapter_model.safetensors`: training goes on from there.
     Saved(PathBuf),
 }

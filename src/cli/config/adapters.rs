@@ -29,7 +29,7 @@ pub(super) fn lora(settings: &AdapterSettings, model: &ModelSource) -> Result<Op
     }
     match &settings.adapter_name_or_path {
         Some(folder) => saved(folder, settings),
-        None => Ok(Some(LoraSource::New(config(settings)?))),
+        None => Ok(Some(LoraSource::New(config(settings)?.into()))),
     }
 }
 
