@@ -21,6 +21,7 @@ mod config;
 mod console;
 mod devices;
 mod doctor;
+mod dry_run;
 mod effective;
 mod engine;
 mod environment;

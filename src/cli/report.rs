@@ -8,10 +8,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use shardwright_mesh::{DrawStyle, draw_mesh};
 use shardwright_partition::{Bytes, LintOptions, ShardingPlan, Strategy, TENSOR_AXIS, WrapConfig, lint};
 use shardwright_train::{
-    Event, IntervalStrategy, Observer, Phase, ShardingConfig, StepMetrics, TrainConfig, TrainResults,
+    DryRun, EvaluationRecord, EvaluationResults, Event, LogRecord, Observer, Phase, ShardingConfig, Split,
+    StepProgress, TrainConfig, TrainResults, TrainStart,
 };
 
 use super::console::{self, Verbosity};
+use super::dry_run;
 use super::engine;
 use super::metrics;
 use super::program::tell_lints;
@@ -46,10 +48,6 @@ impl Report {
             verbosity,
             is_watched: console::is_watched(),
             sharding: config.sharding.clone(),
-            logging_steps: match config.logging.strategy {
-                IntervalStrategy::Steps(steps) => Some(steps),
-                _ => None,
-            },
             bar: ProgressBar::hidden(),
             pace: None,
             held: Some(Vec::new()),
@@ -67,6 +65,12 @@ impl Report {
     pub(super) fn open(&mut self, lines: &[String]) {
         let held = self.held.take().unwrap_or_default();
         lines.iter().cloned().chain(held).for_each(|line| self.tell(line));
+    }
+
+    /// What a dry run found.
+    pub(super) fn found(&mut self, found: &DryRun) {
+        self.end();
+        console::result(dry_run::text(found));
     }
 
     /// Takes the progress bar away.

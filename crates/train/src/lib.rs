@@ -22,6 +22,7 @@ mod card;
 mod causal_lm;
 mod config;
 mod draw;
+mod dry_run;
 mod error;
 mod evaluate;
 mod event;
@@ -51,6 +52,7 @@ pub use config::{
     Clipping, Curve, EvaluationConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource,
     ReportTo, ScheduleConfig, ScheduleKind, ShardingConfig, StableDecay, TrainConfig, Warmup,
 };
+pub use dry_run::{DryRun, DryRunStage, MemoryShare};
 pub use error::{TrainError, TrainErrorKind};
 pub use event::{Event, Observer, Phase, Split, StepProgress, StopFlag, TrainStart};
 pub use groups::{Group, GroupConfig, GroupError, GroupRule, ParameterGroups};

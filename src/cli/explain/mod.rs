@@ -164,7 +164,7 @@ fn explain_step(
     settings: &TrainArgs,
     compiler: &ChildCompiler,
 ) -> Result<(), Failure> {
-    let train::Prepared { config, lowering, options, mut report } =
+    let train::Prepared { config, lowering, options, mut report, .. } =
         train::prepare(global, settings, compiler)?;
     let job = engine::prepare_unsaved(&config, &mut report);
     report.end();
