@@ -4,7 +4,7 @@
 mod support;
 
 use shardwright_hlo::compiled::CollectiveKind;
-use shardwright_model::ParameterInfo;
+use shardwright_model::{Init, ModelConfig, ParameterInfo, ParameterKind};
 use shardwright_partition::PlanOptions;
 use shardwright_train::{CausalLm, StepConfig};
 use support::{BATCH, CompiledStep, causal_lm, oracle_model, oracle_step, quickstart_config};
@@ -24,13 +24,15 @@ fn step_of(model: &CausalLm, layers: Layers) -> CompiledStep {
 }
 
 /// Whether a parameter is gathered a second time, in backward. Those of all layers but the last are; biases only of what
-/// is computed again, since backward does not need them otherwise.
+/// is computed again, since backward does not need them otherwise, and nor does it need offsets from 1: what they are
+/// offsets of is kept.
 fn is_gathered_again(step: &CompiledStep, parameter: &ParameterInfo, layers: Layers) -> bool {
     let last = format!("model.layers.{}.", step.model.config.num_hidden_layers() - 1);
     let in_layers = parameter.name.starts_with("model.layers.") && !parameter.name.starts_with(&last);
     let unused = parameter.name.ends_with("mlp.down_proj.bias");
-    let is_bias = parameter.name.ends_with(".bias");
-    in_layers && (!is_bias || layers == Layers::Rematerialised && !unused)
+    let is_offset = parameter.kind == ParameterKind::Norm && parameter.init == Init::Zeros;
+    let is_used_once = parameter.name.ends_with(".bias") || is_offset;
+    in_layers && (!is_used_once || layers == Layers::Rematerialised && !unused)
 }
 
 /// Checks that the step gathers its parameters, some of them again, and `besides`.
@@ -91,6 +93,26 @@ fn so_are_biases() {
 #[test]
 fn a_tied_table_is_gathered_once() {
     check(&oracle_model("tied"));
+}
+
+/// The decoder of the curves as another family has it.
+fn of_family(model_type: &str, members: &str) -> CausalLm {
+    let text = format!(
+        r#"{{"model_type": "{model_type}", "vocab_size": 512, "hidden_size": 128, "intermediate_size": 352,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
+            "sliding_window": 16{members}}}"#
+    );
+    causal_lm(ModelConfig::parse(&text, "config.json").unwrap(), BATCH[1])
+}
+
+#[test]
+fn so_are_those_of_a_family_with_biases_of_queries_keys_and_values() {
+    check(&of_family("qwen2", ""));
+}
+
+#[test]
+fn so_are_the_norms_of_queries_keys_and_outputs() {
+    check(&of_family("gemma3_text", r#", "sliding_window_pattern": 2"#));
 }
 
 #[test]

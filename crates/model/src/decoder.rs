@@ -16,9 +16,12 @@ use shardwright_tensor::{DType, HostArray};
 use crate::layer::{Layer, norm};
 use crate::lora::{adapter_name, low_rank};
 use crate::rotary::{Rotation, rotation};
-use crate::{LayerKind, Lora, ModelConfig, ParameterInfo, parameters};
+use crate::stacked::LAYERS;
+use crate::{
+    LayerKind, Lora, ModelConfig, ParameterInfo, StackError, StackedParameter, parameters, stacked_parameters,
+};
 
-type Result<T> = std::result::Result<T, GraphError>;
+type Result<T, E = GraphError> = std::result::Result<T, E>;
 
 /// A value for each parameter of a model, by name.
 pub struct Weights<'c> {
@@ -46,6 +49,19 @@ impl<'c> Weights<'c> {
         Weights { lora: Some(lora), ..weights }
     }
 
+    /// The same for a model whose layers are stacked, in the order of [`stacked_parameters`]. [`logits`] then runs over
+    /// its layers in a loop.
+    ///
+    /// # Errors
+    /// When layers are of several kinds.
+    pub fn stacked(
+        config: &'c ModelConfig,
+        mut value: impl FnMut(&StackedParameter) -> Value,
+    ) -> Result<Weights<'c>, StackError> {
+        let values = stacked_parameters(config)?.into_iter().map(|p| (p.name.clone(), value(&p))).collect();
+        Ok(Weights { config, lora: None, values })
+    }
+
     fn get(&self, name: &str) -> Value {
         *self.values.get(name).expect("the model has a weight for each of its modules")
     }
@@ -69,6 +85,26 @@ impl<'c> Weights<'c> {
 /// A position sees itself and what comes before. So padding behind a text changes none of the text's logits, and takes no
 /// mask: labels of [`IGNORED_LABEL`](crate::IGNORED_LABEL) keep it out of the loss. Texts that share an example see
 /// those before them; padding before a text would be seen by it.
+///
+/// ```
+/// use shardwright_graph::Graph;
+/// use shardwright_hlo::ArgumentKind;
+/// use shardwright_model::{ModelConfig, Weights, logits};
+/// use shardwright_tensor::{DType, TensorType};
+///
+/// let text = r#"{"model_type": "qwen3", "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2,
+///                "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24, "vocab_size": 260}"#;
+/// let config = ModelConfig::parse(text, "config.json")?;
+/// let g = Graph::new("forward");
+/// let weights = Weights::new(&config, |p| {
+///     let ty = TensorType::new(DType::Bf16, p.shape.clone()).expect("a small array");
+///     g.argument(&p.name, ty, ArgumentKind::Parameter)
+/// });
+/// let input_ids = g.argument("input_ids", TensorType::new(DType::S32, [8, 32])?, ArgumentKind::Batch);
+/// let logits = logits(&g, &weights, input_ids)?;
+/// assert_eq!(g.ty(logits).to_string(), "f32[8,32,260]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// When the values in `weights` are not of the shapes that the configuration gives.
@@ -94,18 +130,49 @@ impl Decoder<'_> {
         let mut hidden = g.unit("model.embed_tokens", classes.embedding, embed)?;
         let positions = g.dims(input_ids)[1];
         let rotations = g.unit("model.rotary_emb", classes.rotary, || self.rotations(positions))?;
-        for (index, &kind) in self.config.layer_kinds().iter().enumerate() {
-            let path = format!("model.layers.{index}");
-            let weights = self.weights.within(&path);
-            let rotation = match kind {
-                LayerKind::Full => rotations[0],
-                LayerKind::Sliding => rotations[1],
-            };
-            let (config, lora) = (self.config, self.weights.lora);
-            let layer = Layer { g, config, lora, path: &path, weights: &weights, kind, rotation };
-            hidden = g.unit(&path, classes.decoder_layer, || g.activation(layer.run(hidden)?))?;
+        let stacks = self.weights.within(LAYERS);
+        if stacks.is_empty() {
+            for (index, &kind) in self.config.layer_kinds().iter().enumerate() {
+                let path = format!("model.layers.{index}");
+                hidden = self.layer(&path, &self.weights.within(&path), kind, rotations, hidden)?;
+            }
+        } else {
+            hidden = self.stacked(&stacks, rotations, hidden)?;
         }
         norm(g, self.config, "model.norm", self.weights.get("model.norm.weight"), hidden)
+    }
+
+    fn layer(
+        &self,
+        path: &str,
+        weights: &BTreeMap<&str, Value>,
+        kind: LayerKind,
+        rotations: [Rotation; 2],
+        hidden: Value,
+    ) -> Result<Value> {
+        let (g, config) = (self.g, self.config);
+        let rotation = match kind {
+            LayerKind::Full => rotations[0],
+            LayerKind::Sliding => rotations[1],
+        };
+        let layer = Layer { g, config, lora: self.weights.lora, path, weights, kind, rotation };
+        g.unit(path, config.classes().decoder_layer, || g.activation(layer.run(hidden)?))
+    }
+
+    /// All layers, in a loop over the rows of their stacked weights.
+    fn stacked(
+        &self,
+        stacks: &BTreeMap<&str, Value>,
+        rotations: [Rotation; 2],
+        hidden: Value,
+    ) -> Result<Value> {
+        let kinds = self.config.layer_kinds();
+        let xs: Vec<Value> = stacks.values().copied().collect();
+        let body = |_, carry: &[Value], rows: &[Value]| {
+            let weights = stacks.keys().copied().zip(rows.iter().copied()).collect();
+            Ok((vec![self.layer(LAYERS, &weights, kinds[0], rotations, carry[0])?], Vec::new()))
+        };
+        Ok(self.g.scan(kinds.len(), &[hidden], &xs, body)?.0[0])
     }
 
     /// The rotation in layers that see everything, and that in layers that see a window.
