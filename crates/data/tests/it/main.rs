@@ -4,4 +4,5 @@ mod batches;
 mod blocks;
 mod corpus;
 mod fixture;
+mod formats;
 mod tokenizer;
