@@ -196,3 +196,17 @@ pub(crate) fn hash(input: &mut impl Read, digest: &mut Sha256) -> io::Result<()>
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else entries of another version's ids would be taken for this one's.
+    #[test]
+    fn the_version_of_the_library_is_that_which_is_built_in() {
+        let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+        let lock = std::fs::read_to_string(lock).unwrap();
+        let (_, behind) = lock.split_once("name = \"tokenizers\"\nversion = \"").unwrap();
+        assert_eq!(behind.split_once('"').unwrap().0, TOKENIZERS);
+    }
+}
