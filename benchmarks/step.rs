@@ -6,16 +6,19 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark shows what it measured")]
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
 use serde_json::json;
+use shardwright::hlo::Precision;
 use shardwright::model::ModelConfig;
 use shardwright::partition::{CollectiveSummary, Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright::runtime::{Runtime, RuntimeOptions};
 use shardwright::tensor::HostArray;
 use shardwright::train::{
-    AdamWConfig, LossDenominator, StepConfig, TrainState, TrainStep, WeightSource, model_modules,
+    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, PrecisionConfig, StepConfig, TrainState,
+    TrainStep, WeightSource, model_modules,
 };
 
 const BATCH: usize = 8;
@@ -38,9 +41,14 @@ fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let name = arguments.first().map_or("micro", String::as_str);
     let devices: usize = arguments.get(1).map_or(Ok(8), |a| a.parse()).context("DEVICES is a number")?;
-    let remat = arguments[2.min(arguments.len())..].iter().any(|a| a == "remat");
-    let explicit = arguments[2.min(arguments.len())..].iter().any(|a| a == "explicit");
-    let lowering = if explicit { Lowering::Explicit } else { Lowering::Annotate };
+    let (mut remat, mut lowering) = (false, Lowering::Annotate);
+    for word in arguments.iter().skip(2) {
+        match word.as_str() {
+            "remat" => remat = true,
+            "explicit" => lowering = Lowering::Explicit,
+            _ => anyhow::bail!("unknown word {word}; there are remat and explicit"),
+        }
+    }
     let [hidden, layers, heads, kv_heads, intermediate, vocab, block] =
         size(name).with_context(|| format!("no size {name}; there are micro, quickstart, tiny and small"))?;
 
@@ -48,17 +56,20 @@ fn main() -> anyhow::Result<()> {
         "model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
         "num_key_value_heads": kv_heads, "intermediate_size": intermediate, "vocab_size": vocab,
     });
-    let model = ModelConfig::parse(&config.to_string(), name)?;
+    let config = ModelConfig::parse(&config.to_string(), name)?;
+    let model = CausalLm { config, block_size: block, denominator: LossDenominator::Targets };
     let runtime = Runtime::open(&RuntimeOptions::cpu_devices(devices))?;
     let mesh = runtime.mesh("fsdp=-1")?;
     let wrap =
-        WrapPolicy::resolve(&WrapConfig::ModelDefault, &model_modules(&model), &["LlamaDecoderLayer"])?;
+        WrapPolicy::resolve(&WrapConfig::ModelDefault, &model_modules(&model), &model.wrapped_by_default())?;
     let step_config = StepConfig {
         global_batch_size: BATCH,
-        block_size: block,
-        optimizer: AdamWConfig::default(),
-        max_grad_norm: Some(1.0),
-        loss_denominator: LossDenominator::Targets,
+        gradient_accumulation_steps: 1,
+        precision: PrecisionConfig::default(),
+        dot_precision: Precision::Default,
+        optimizer: Arc::new(AdamW::default()),
+        groups: GroupConfig { learning_rate: 1e-4, ..GroupConfig::default() },
+        clipping: Clipping { norm: Some(1.0), ..Clipping::default() },
         wrap,
         remat,
         plan: PlanOptions::default(),
@@ -77,7 +88,7 @@ fn main() -> anyhow::Result<()> {
     let cpu_initialised = cpu_seconds();
     for _ in 0..STEPS {
         let began = Instant::now();
-        let (next, metrics) = step.run(&runtime, state, &batch, &batch, 1e-4)?;
+        let (next, metrics) = step.run(&runtime, state, &[&batch, &batch], 1.0)?;
         state = next;
         metrics.read()?;
         milliseconds.push(began.elapsed().as_secs_f64() * 1e3);
@@ -89,7 +100,7 @@ fn main() -> anyhow::Result<()> {
     let collectives = CollectiveSummary::new(&step.executable().compiled()??);
     let seconds = |d: std::time::Duration| (d.as_secs_f64() * 1e3).round() / 1e3;
     let report = json!({
-        "size": name, "devices": devices, "remat": remat, "explicit": explicit,
+        "size": name, "devices": devices, "remat": remat, "explicit": lowering == Lowering::Explicit,
         "step_ms_median": milliseconds[STEPS / 2], "step_ms_min": milliseconds[0],
         "open_s": seconds(opened), "compile_s": seconds(compiled - opened),
         "init_s": seconds(initialised - compiled), "first_step_done_s": first.map(seconds),

@@ -59,7 +59,8 @@ fn main() -> anyhow::Result<()> {
 fn train_step() -> anyhow::Result<VerifiedModule> {
     let g = Graph::new("train_step");
     let w = g.argument("w", f32(&[OUT, IN])?, ArgumentKind::Parameter);
-    let velocity = g.argument("w.velocity", f32(&[OUT, IN])?, ArgumentKind::State { parameter: 0 });
+    let velocity =
+        g.argument("w.velocity", f32(&[OUT, IN])?, ArgumentKind::State { parameter: 0, without: None });
     let x = g.argument("x", f32(&[BATCH, IN])?, ArgumentKind::Batch);
     let y = g.argument("y", f32(&[BATCH, OUT])?, ArgumentKind::Batch);
 

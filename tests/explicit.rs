@@ -12,13 +12,13 @@ use shardwright_model::{ModelConfig, ParameterInfo, parameters};
 use shardwright_partition::explain::{Explanation, Grade, Subject};
 use shardwright_partition::{DimRule, Lowering, PlanOptions, ShardingPlan, Strategy};
 use shardwright_runtime::topology::{Topology, TopologyOptions, VARIABLES};
-use shardwright_train::{StepConfig, TrainStep};
-use support::{oracle_model, oracle_step, runtime};
+use shardwright_train::{CausalLm, StepConfig, TrainStep};
+use support::{BATCH, causal_lm, oracle_model, oracle_step, runtime};
 
 const F32: usize = 4;
 
 struct Step {
-    model: ModelConfig,
+    model: CausalLm,
     plan: ShardingPlan,
     compiled: CompiledProgram,
 }
@@ -45,7 +45,7 @@ impl Step {
 
     /// Bytes of each parameter for which `wanted` holds: whole, and on one device; padding included.
     fn parameter_bytes(&self, wanted: impl Fn(&ParameterInfo) -> bool) -> (Vec<usize>, Vec<usize>) {
-        let infos = parameters(&self.model);
+        let infos = parameters(&self.model.config);
         let planned = infos.iter().zip(self.plan.arguments()).filter(|(info, _)| wanted(info));
         let bytes = planned.map(|(info, place)| {
             assert_eq!(info.name, place.name);
@@ -57,7 +57,7 @@ impl Step {
     /// Checks that there are collectives of these bytes, in any order, and no other ones of the kind.
     #[track_caller]
     fn check(&self, kind: CollectiveKind, mut expected: Vec<usize>) {
-        let mut found: Vec<usize> = self.of_kind(kind).map(|c| c.bytes as usize).collect();
+        let mut found: Vec<usize> = self.of_kind(kind).map(|c| c.bytes() as usize).collect();
         found.sort_unstable();
         expected.sort_unstable();
         assert_eq!(found, expected, "{kind}: {:#?}", self.compiled.collectives);
@@ -66,7 +66,7 @@ impl Step {
     /// Checks that the all-reduces are of these bytes together. XLA joins those that do not depend on each other.
     #[track_caller]
     fn check_sums(&self, expected: usize) {
-        let found: u64 = self.of_kind(CollectiveKind::AllReduce).map(|c| c.bytes).sum();
+        let found: u64 = self.of_kind(CollectiveKind::AllReduce).map(|c| c.bytes()).sum();
         assert_eq!(found as usize, expected, "{:#?}", self.compiled.collectives);
         for kind in [CollectiveKind::AllToAll, CollectiveKind::CollectivePermute] {
             self.check(kind, vec![]);
@@ -145,7 +145,7 @@ fn replicas_sum_their_shards_of_the_gradient() {
     step.check(CollectiveKind::ReduceScatter, shards);
     // Whole gradients travel over the one axis only. Over the other, what was scattered is summed.
     let along = |axis: &str, kind| {
-        let bytes = step.of_kind(kind).filter(|c| step.axes(c) == [axis]).map(|c| c.bytes as usize);
+        let bytes = step.of_kind(kind).filter(|c| step.axes(c) == [axis]).map(|c| c.bytes() as usize);
         bytes.sum::<usize>()
     };
     assert_eq!(along("fsdp", CollectiveKind::ReduceScatter), scattered);
@@ -191,7 +191,7 @@ fn on_a_torus_gathers_and_scatters_run_over_its_axes() {
     // Shards of these weights are whole tiles. Of smaller ones the compiler makes an all-reduce.
     let text = r#"{"model_type": "llama", "hidden_size": 256, "intermediate_size": 2048, "num_hidden_layers": 2,
         "num_attention_heads": 4, "vocab_size": 1024}"#;
-    let model = ModelConfig::parse(text, "config.json").unwrap();
+    let model = causal_lm(ModelConfig::parse(text, "config.json").unwrap(), BATCH[1]);
     let config = StepConfig {
         global_batch_size: 16,
         lowering: Lowering::Explicit,
@@ -211,11 +211,11 @@ fn on_a_torus_gathers_and_scatters_run_over_its_axes() {
     let step = Step { model, plan, compiled };
 
     let is_norm = |p: &ParameterInfo| p.shape.len() == 1;
-    for parameter in parameters(&step.model).iter().filter(|p| !is_norm(p)) {
+    for parameter in parameters(&step.model.config).iter().filter(|p| !is_norm(p)) {
         let unit = parameter.name.trim_end_matches(".weight");
         let gathers = step.of_kind(CollectiveKind::AllGather).filter(|c| c.op_name.ends_with(unit));
         // What a gather is overlapped with has its name too.
-        let bytes: BTreeSet<u64> = gathers.map(|c| c.bytes).collect();
+        let bytes: BTreeSet<u64> = gathers.map(|c| c.bytes()).collect();
         let bytes: Vec<u64> = bytes.into_iter().collect();
         assert!(matches!(bytes[..], [once, twice] if twice == 4 * once), "{unit}: {bytes:?}");
     }

@@ -617,3 +617,70 @@ fn bytecode_runs_on_one_device_and_a_newer_artifact_is_refused() {
     "#]],
     );
 }
+
+#[test]
+fn inputs_that_no_memory_holds_are_refused_before_a_plugin_is_looked_for() {
+    let folder = Folder::new().with("p.mlir", identity("1000000000000000000xui8"));
+    check_early_failure(
+        &folder,
+        "p.mlir",
+        expect![[r#"
+        error: the inputs take 909494.7 TiB, and there is no memory for them; the largest is argument x, 909494.7 TiB of u8[1000000000000000000]
+        exit code 2
+    "#]],
+    );
+}
+
+#[test]
+fn thousands_of_inputs_that_do_not_fit_are_told_as_far_as_anyone_reads() {
+    const COUNT: usize = 2_000;
+    let argument = |index| format!("%a{index}: tensor<f32> loc(\"layers.{index}.weight\")");
+    let arguments: Vec<String> = (0..COUNT).map(argument).collect();
+    let program = format!(
+        "func.func @main({}) -> tensor<f32> {{\n  return %a0 : tensor<f32>\n}}\n",
+        arguments.join(", ")
+    );
+    let scalar = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", &[0; 4]);
+    let names: Vec<String> = (0..COUNT).map(|index| format!("layers.{index}.weights.npy")).collect();
+    let mut arrays: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &scalar[..])).collect();
+    arrays.push(("layers.0.weight.npy", &scalar));
+    let folder = Folder::new().with("p.mlir", program).with("x.npz", compressed(&arrays));
+    let output = folder.run("p.mlir --input x.npz --plugin no-plugin -q");
+    let lines: Vec<&str> = text(&output.stderr).lines().collect();
+    expect![[r#"
+          array layers.0.weights of x.npz is no argument of the program, which takes 2000; did you mean layers.0.weight?
+          and 3979 more
+        hint: --seed 0 draws what is in no file"#]].assert_eq(&[lines[1], lines[lines.len() - 2], lines[lines.len() - 1]].join("\n"));
+    assert_eq!((output.status.code(), lines.len()), (Some(2), 23));
+}
+
+#[test]
+fn a_mesh_of_an_open_size_hides_no_mistake_until_a_plugin_is_open() {
+    let folder =
+        Folder::new().with("p.mlir", identity("8xf32")).with("rules.json", "{\"shard\": {\"x\": \"(\"}}");
+    check_early_failure(
+        &folder,
+        "p.mlir --mesh fsdp=-1 --shard bogus",
+        expect![[r#"
+        error: --shard: rule bogus: there is no '=' in it; a rule is written PATTERN=PLACEMENT, such as params.*=fsdp
+        exit code 2
+    "#]],
+    );
+    check_early_failure(
+        &folder,
+        "p.mlir --mesh fsdp=-1 --rules rules.json",
+        expect![[r#"
+        error: rules.json: rule x=(: "(" is no placement; expected an axis, replicated, axes for dim 0 such as (data,fsdp), a spec with an entry for each dim such as (-, fsdp), or one of parameter, state, batch and other
+        exit code 2
+    "#]],
+    );
+    // This one is not open.
+    check_early_failure(
+        &folder,
+        "p.mlir --mesh fsdp-1=4 --shard x=fsdp",
+        expect![[r#"
+        error: p.mlir: rule x=fsdp: spec (fsdp) splits dim 0 over axis fsdp, which mesh fsdp-1=4 does not have; did you mean fsdp-1?
+        exit code 2
+    "#]],
+    );
+}

@@ -271,3 +271,25 @@ fn what_is_missing_or_unknown_is_said() {
     "#]],
     );
 }
+
+#[test]
+fn names_are_no_commands_to_the_terminal() {
+    let folder = Folder::new().with(
+        "red.mlir",
+        "func.func @main(%a: tensor<8xf32> loc(\"a\\1B[31m\")) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n",
+    );
+    folder.check(
+        &["red.mlir", "--mesh", "x=1"],
+        expect![[r#"
+                name    type    kind    spec  bytes/device  decided by
+        #0      a�[31m  f32[8]  other   (-)             32  default
+        out:#0  out0    f32[8]  output  (-)             32  default
+        mesh x=1: arguments 32 bytes, 32 on each device
+        exit code 0
+    "#]],
+    );
+    folder.check(&["red.mlir", "--mesh", "x=1", "--shard", "a*=(x,-)"], expect![[r#"
+        error: red.mlir: argument a�[31m: rule a*=(x,-): spec (x, -) is for rank 2, but shape [8] has rank 1; a spec has one entry per dim, - where it is not split
+        exit code 2
+    "#]]);
+}

@@ -35,7 +35,7 @@ fn check_none(step: &CompiledStep, kinds: &[CollectiveKind]) {
 fn summed_over(step: &CompiledStep, axis: &str) -> usize {
     let along = |axes: &String| axes.split('+').any(|a| a == axis);
     let sums = step.of_kind(AllReduce).into_iter().filter(|(_, axes)| along(axes));
-    sums.map(|(c, _)| usize::try_from(c.bytes).unwrap()).sum()
+    sums.map(|(c, _)| usize::try_from(c.bytes()).unwrap()).sum()
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn units_that_keep_their_parameters_are_chosen() {
         let config = StepConfig { wrap: config.wrap.clone().keeping_gathered(&kept), ..config.clone() };
         CompiledStep::new(&model, "fsdp=8", &config).count(AllGather)
     };
-    let parameters = shardwright_model::parameters(&model).len();
+    let parameters = shardwright_model::parameters(&model.config).len();
     assert_eq!(gathers("layers.*"), parameters);
     assert_eq!(gathers("none"), parameters + 9 * LAYERS);
 }
@@ -98,17 +98,17 @@ fn check_tensor(mesh: &str, remat: bool, strategy: Strategy) {
     let size = |axis| step.mesh.axis_size(axis).unwrap_or(1);
     let (tensor, shards) = (size("tensor"), size("fsdp") * size("data"));
     let examples = BATCH[0] / shards;
-    let activation = examples * BATCH[1] * step.model.hidden_size() * F32;
+    let activation = examples * BATCH[1] * step.model.config.hidden_size() * F32;
 
     // What was looked up in the columns of the token table is put together; nothing else is gathered but weights.
     step.check_same("gathers over tensor", step.bytes(AllGather, "tensor"), vec![activation]);
     let is_kv = |name: &str| name.contains("k_proj") || name.contains("v_proj");
-    let kv_is_whole = !step.model.num_key_value_heads().is_multiple_of(tensor);
+    let kv_is_whole = !step.model.config.num_key_value_heads().is_multiple_of(tensor);
     let of = |p: &ParameterInfo| {
         let whole = p.shape.len() == 1 || kv_is_whole && is_kv(&p.name);
         p.element_count() * F32 / if whole { 1 } else { tensor }
     };
-    let infos = shardwright_model::parameters(&step.model);
+    let infos = shardwright_model::parameters(&step.model.config);
     let again = infos.iter().filter(|p| in_first_layer(p));
     let gathered = if size("fsdp") > 1 { infos.iter().chain(again).map(of).collect() } else { vec![] };
     step.check_same("gathers over fsdp", step.bytes(AllGather, "fsdp"), gathered.clone());
@@ -124,7 +124,7 @@ fn check_tensor(mesh: &str, remat: bool, strategy: Strategy) {
         let is_sum = |name: &str| name.contains(layer) && !name.contains('/');
         let sums =
             step.of_kind(AllReduce).into_iter().filter(|(c, axes)| axes == "tensor" && is_sum(&c.op_name));
-        sums.map(|(c, _)| usize::try_from(c.bytes).unwrap()).collect::<Vec<_>>()
+        sums.map(|(c, _)| usize::try_from(c.bytes()).unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(forward("self_attn.o_proj"), [activation; LAYERS]);
     assert_eq!(forward("mlp.down_proj"), [activation; LAYERS]);
@@ -144,7 +144,7 @@ fn check_tensor(mesh: &str, remat: bool, strategy: Strategy) {
     let shared = infos.iter().filter(|p| kv_is_whole && is_kv(&p.name)).map(of).sum::<usize>();
     let most = sums + shared + (2 * infos.len() + 2) * F32;
     let summed = step.of_kind(AllReduce).into_iter().filter(|(_, axes)| axes != "tensor");
-    let summed: usize = summed.map(|(c, _)| usize::try_from(c.bytes).unwrap()).sum();
+    let summed: usize = summed.map(|(c, _)| usize::try_from(c.bytes()).unwrap()).sum();
     assert!((gradients..=most).contains(&summed), "{summed} of {gradients} to {most}");
 }
 

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 
 use shardwright_hlo::ArgumentKind;
 use shardwright_mesh::{AbstractMesh, Mesh};
-use shardwright_model::{Init, ModelConfig, ParameterInfo, parameters};
+use shardwright_model::{Init, ParameterInfo, parameters};
 use shardwright_partition::{DimRule, PlanOptions};
 use shardwright_tensor::HostArray;
-use shardwright_train::{TrainState, TrainStep, WeightSource};
+use shardwright_train::{CausalLm, TrainState, TrainStep, WeightSource};
 use support::{BATCH, oracle_batches, oracle_model, oracle_step, runtime};
 
 /// The train step with all parameters that can be split on a dim chosen by `dim_rule`.
-fn step(model: &ModelConfig, mesh: &str, dim_rule: DimRule) -> TrainStep {
+fn step(model: &CausalLm, mesh: &str, dim_rule: DimRule) -> TrainStep {
     let config = oracle_step(model, PlanOptions { dim_rule, ..PlanOptions::default() });
     let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
     TrainStep::compile(&runtime(8), &mesh, model, &config).unwrap()
@@ -30,7 +30,7 @@ fn weights(state: &TrainState) -> Vec<HostArray> {
 #[test]
 fn weights_depend_on_the_seed_and_not_on_the_mesh() {
     let model = oracle_model("odd");
-    let infos = parameters(&model);
+    let infos = parameters(&model.config);
     let whole = step(&model, "fsdp=1", DimRule::StrictLargest);
     let expected = weights(&fresh(&whole, 7));
     for mesh in ["fsdp=2", "fsdp=4", "fsdp=8", "data=2,fsdp=4"] {
@@ -58,13 +58,13 @@ fn weights_are_normal_and_those_of_norms_one() {
     let model = oracle_model("base");
     let step = step(&model, "fsdp=8", DimRule::LargestDivisible);
     let weights = weights(&fresh(&step, 42));
-    let infos = parameters(&model);
+    let infos = parameters(&model.config);
     let mut pool = Vec::new();
     for (info, weights) in infos.iter().zip(&weights) {
         let values = weights.to_f64();
         match info.init {
             Init::Normal { std, .. } => {
-                assert_eq!(std, model.initializer_range());
+                assert_eq!(std, model.config.initializer_range());
                 let units: Vec<f64> = values.iter().map(|v| v / std).collect();
                 check_normal(&info.name, &units);
                 pool.extend(units);
@@ -116,12 +116,12 @@ fn check_bytes(name: &str, dim_rule: DimRule) -> usize {
     let step = step(&model, "fsdp=8", dim_rule);
     let kept = |kind| matches!(kind, ArgumentKind::Parameter | ArgumentKind::State { .. });
     let planned: Vec<_> = step.plan().arguments().iter().filter(|a| kept(a.kind)).collect();
-    assert_eq!(planned.len(), 3 * parameters(&model).len());
+    assert_eq!(planned.len(), 3 * parameters(&model.config).len());
     for argument in &planned {
         let all = argument.ty.byte_count() + argument.padding_bytes;
         assert_eq!(argument.bytes_per_device * DEVICES, all, "{} is not split", argument.name);
     }
-    let elements: usize = parameters(&model).iter().map(ParameterInfo::element_count).sum();
+    let elements: usize = parameters(&model.config).iter().map(ParameterInfo::element_count).sum();
     let padding: usize = planned.iter().map(|a| a.padding_bytes).sum();
     let each = (3 * 4 * elements + padding) / DEVICES;
     assert_eq!(step.plan().state_bytes(), (3 * 4 * elements, each));
@@ -129,10 +129,11 @@ fn check_bytes(name: &str, dim_rule: DimRule) -> usize {
     let state = fresh(&step, 1);
     assert_eq!(state.bytes_on_devices().unwrap(), [each; DEVICES], "{name} before a step");
     let batch = &oracle_batches()[0];
-    let ids: Vec<i32> = batch.to_f64().iter().map(|&id| id as i32 % model.vocab_size() as i32).collect();
+    let ids: Vec<i32> =
+        batch.to_f64().iter().map(|&id| id as i32 % model.config.vocab_size() as i32).collect();
     let batch = HostArray::from_slice(&BATCH, &ids).unwrap();
-    let (state, metrics) = step.run(&runtime(8), state, &batch, &batch, 1e-3).unwrap();
-    assert!(metrics.read().unwrap().0.is_finite());
+    let (state, metrics) = step.run(&runtime(8), state, &[&batch, &batch], 20.0).unwrap();
+    assert!(metrics.read().unwrap().loss.is_finite());
     assert_eq!(state.bytes_on_devices().unwrap(), [each; DEVICES], "{name} after a step");
     padding
 }

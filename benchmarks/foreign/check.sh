@@ -18,7 +18,8 @@ if [ -z "${SHARDWRIGHT:-}" ]; then
     SHARDWRIGHT=${CARGO_TARGET_DIR:-$root/target}/release/shardwright
 fi
 mkdir -p "$folder"
-[ -e "$folder/mlp.outputs.npz" ] || "$python" "$here/export.py" "$folder" >&2
+# The last file that is exported.
+[ -e "$folder/custom.outputs.npz" ] || "$python" "$here/export.py" "$folder" >&2
 
 failed=0
 printf '| program | form | verdict | to one device | to JAX |\n| --- | --- | --- | --- | --- |\n'

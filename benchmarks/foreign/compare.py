@@ -15,14 +15,15 @@ TOLERANCE = 1e-4
 
 
 def apart(found, expected):
-    """The largest difference, as a part of the largest element."""
+    """The largest difference, as a part of the largest element; infinite where either has something that is no number."""
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return np.inf
     if not found.size or np.array_equal(found, expected):
         return 0.0
     difference = np.abs(found.astype(np.float64) - expected.astype(np.float64)).max()
     largest = np.abs(expected.astype(np.float64)).max()
-    return difference / largest if largest else np.inf
+    relative = difference / largest if largest else np.inf
+    return relative if np.isfinite(relative) else np.inf
 
 
 def main(program, form, folder, expected):

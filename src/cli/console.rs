@@ -59,7 +59,10 @@ pub(super) fn result(line: impl Display) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// A line about what goes on, on stderr; dropped like [`result`]'s.
+/// A line about what goes on, on stderr; dropped like [`result`]'s. Names in it may come from files of others, so what
+/// would be a command to a terminal is left out.
 pub(super) fn note(line: impl Display) {
+    let is_command = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    let line = line.to_string().replace(is_command, "\u{FFFD}");
     let _ = writeln!(io::stderr(), "{line}");
 }

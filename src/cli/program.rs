@@ -8,10 +8,10 @@ use std::{fs, io};
 use clap::Args;
 use shardwright_hlo::proto::HloProgram;
 use shardwright_hlo::{Parsed, Signature, StatedSharding};
-use shardwright_mesh::{AbstractMesh, HloSharding};
+use shardwright_mesh::{AbstractMesh, HloSharding, MeshError};
 use shardwright_partition::{
     DimRule, Lint, LintOptions, MeshChoiceError, Pins, RuleOptions, RulesFile, Severity, ShardRules,
-    ShardedHlo, ShardedModule, ShardingPlan, choose_mesh, lint, needed_by_results, uses_of_arguments,
+    ShardedHlo, ShardedModule, ShardingPlan, choose_mesh, lint,
 };
 use shardwright_pjrt::ProgramFormat;
 use shardwright_runtime::compile::ForeignProgram;
@@ -41,6 +41,10 @@ loss needs it; what is not donated and agrees in dim 0 is the batch.
 A rules file has the same words:
   {\"mesh\": \"data=2,fsdp=4\", \"axis\": \"fsdp\",
    \"shard\": {\"params.*\": \"fsdp\", \"w1\": [null, \"fsdp\"]}, \"donate\": [\"params.*\"]}";
+
+/// What to do with bytecode.
+pub(super) const EXPORT_HINT: &str =
+    "export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto";
 
 /// The axis of meshes whose axes nobody names.
 const DEVICE_AXIS: &str = "device";
@@ -75,6 +79,18 @@ pub(super) struct ProgramArgs {
     /// they are used, and gradients, of parameters that are split as FSDP does) [default: fsdp]
     #[arg(long, value_name = "WHAT")]
     pin: Option<String>,
+}
+
+/// What is asked of a program, read once and checked as far as that goes without it and without devices.
+#[derive(Debug)]
+pub(super) struct Asked {
+    rules: ShardRules,
+    /// Who says what the mesh is, and the words.
+    mesh: Option<(String, String)>,
+    axis: Option<String>,
+    dim_rule: DimRule,
+    /// Whether the program may run whole on one device, where nobody says what the mesh is.
+    may_be_whole: bool,
 }
 
 /// A program that was read.
@@ -133,20 +149,6 @@ impl ProgramArgs {
         Ok(Program { origin, form })
     }
 
-    /// Plans the program. `devices` is how many there are, where that is known: then a size of the mesh may be -1.
-    pub(super) fn plan(&self, program: Program, devices: Option<usize>) -> Result<PlannedProgram, Failure> {
-        self.plan_over(program, devices, None)
-    }
-
-    /// The same, for one device where neither the flags nor the program say what the mesh is.
-    pub(super) fn plan_or_whole(
-        &self,
-        program: Program,
-        devices: Option<usize>,
-    ) -> Result<PlannedProgram, Failure> {
-        self.plan_over(program, devices, self.shard.is_empty().then(one_device))
-    }
-
     /// Whether nothing is said of where arrays lie.
     pub(super) fn asks_for_nothing(&self) -> bool {
         let ProgramArgs { mesh, shard, donate, rules, fsdp_axis, fsdp_dim_rule, pin, .. } = self;
@@ -159,21 +161,8 @@ impl ProgramArgs {
             && pin.is_none()
     }
 
-    /// Whether the size of an axis is left to the number of devices.
-    pub(super) fn leaves_a_size(&self) -> Result<bool, Failure> {
-        let mesh = match &self.mesh {
-            Some(mesh) => Some(mesh.clone()),
-            None => self.rules_file()?.mesh,
-        };
-        Ok(mesh.is_some_and(|mesh| mesh.contains("-1")))
-    }
-
-    fn plan_over(
-        &self,
-        program: Program,
-        devices: Option<usize>,
-        default: Option<AbstractMesh>,
-    ) -> Result<PlannedProgram, Failure> {
+    /// Reads what is asked of the program.
+    pub(super) fn asked(&self) -> Result<Asked, Failure> {
         let file = self.rules_file()?;
         let mut rules = file.rules;
         for rule in &self.shard {
@@ -186,38 +175,16 @@ impl ProgramArgs {
             let unknown = || Failure::input(format!("--pin: expected {}, found {word:?}", Pins::wanted()));
             rules.pin(Pins::parse(word).ok_or_else(unknown)?);
         }
-        let asked = match (&self.mesh, &file.mesh) {
-            (Some(text), _) => Some(parse_mesh("--mesh", text, devices)?),
-            (None, Some(text)) => Some(parse_mesh(&format!("{}: mesh", self.rules_origin()), text, devices)?),
-            (None, None) => None,
-        };
         let dim_rule = match &self.fsdp_dim_rule {
             Some(text) => DimRule::parse(text).ok_or_else(|| {
                 Failure::input(format!("--fsdp_dim_rule: expected {}, found {text:?}", DimRule::wanted()))
             })?,
             None => DimRule::default(),
         };
+        let of_flag = self.mesh.clone().map(|text| ("--mesh".to_owned(), text));
+        let mesh = of_flag.or_else(|| Some((format!("{}: mesh", self.rules_origin()), file.mesh?)));
         let axis = self.fsdp_axis.clone().or(file.axis);
-        let (signature, needed, meshes) = program.outside()?;
-        let wrong = |error: anyhow::Error| Failure::new(Cause::Input, error.context(program.origin.clone()));
-        let unnamed = unnamed_mesh(&signature);
-        let (mesh, is_unnamed) = match (choose_mesh(&signature, &meshes, asked), unnamed.or(default)) {
-            (Err(MeshChoiceError::None), Some(other)) => (other, true),
-            (chosen, _) => (chosen.map_err(|error| wrong(error.into()))?, false),
-        };
-        let uses = match &program.form {
-            ProgramForm::Text(parsed) => Some(uses_of_arguments(&parsed.module)),
-            ProgramForm::Hlo(_) | ProgramForm::Bytecode(_) => None,
-        };
-        let options = RuleOptions { axis, dim_rule, needed, uses };
-        let plan = ShardingPlan::by_rules(&signature, &mesh, &rules, &options);
-        let plan = plan.map_err(|error| match is_unnamed {
-            true => wrong(error.into())
-                .with_hint("--mesh names the axes of its mesh, such as --mesh data=2,fsdp=4"),
-            false => wrong(error.into()),
-        })?;
-        let lints = lint(&plan, &LintOptions { devices, ..LintOptions::default() });
-        Ok(PlannedProgram { program, plan, lints, rules })
+        Ok(Asked { rules, mesh, axis, dim_rule, may_be_whole: self.shard.is_empty() })
     }
 
     fn bytes(&self) -> Result<(String, Vec<u8>), Failure> {
@@ -243,37 +210,100 @@ impl ProgramArgs {
     }
 }
 
+impl Asked {
+    /// Whether the size of an axis is left to the number of devices.
+    pub(super) fn leaves_a_size(&self) -> bool {
+        let parsed = self.mesh.as_ref().map(|(_, text)| AbstractMesh::parse(text));
+        matches!(parsed, Some(Err(MeshError::OpenAxis { .. })))
+    }
+
+    /// Plans a program. `devices` is how many there are, where that is known: then a size of the mesh may be -1.
+    pub(super) fn plan(self, program: Program, devices: Option<usize>) -> Result<PlannedProgram, Failure> {
+        self.plan_or(program, devices, None)
+    }
+
+    /// The same, for one device where neither the flags nor the program say what the mesh is.
+    pub(super) fn plan_or_whole(
+        self,
+        program: Program,
+        devices: Option<usize>,
+    ) -> Result<PlannedProgram, Failure> {
+        let default = self.may_be_whole.then(one_device);
+        self.plan_or(program, devices, default)
+    }
+
+    fn plan_or(
+        self,
+        program: Program,
+        devices: Option<usize>,
+        default: Option<AbstractMesh>,
+    ) -> Result<PlannedProgram, Failure> {
+        let Asked { rules, mesh, axis, dim_rule, .. } = self;
+        let asked = mesh.map(|(source, text)| parse_mesh(&source, &text, devices)).transpose()?;
+        let Outside { signature, known, meshes } = program.outside()?;
+        let wrong = |error: anyhow::Error| Failure::new(Cause::Input, error.context(program.origin.clone()));
+        let unnamed = unnamed_mesh(&signature);
+        let (mesh, is_unnamed) = match (choose_mesh(&signature, &meshes, asked), unnamed.or(default)) {
+            (Err(MeshChoiceError::None), Some(other)) => (other, true),
+            (chosen, _) => (chosen.map_err(|error| wrong(error.into()))?, false),
+        };
+        let options = RuleOptions { axis, dim_rule, ..known };
+        let plan = ShardingPlan::by_rules(&signature, &mesh, &rules, &options);
+        let plan = plan.map_err(|error| match is_unnamed {
+            true => wrong(error.into())
+                .with_hint("--mesh names the axes of its mesh, such as --mesh data=2,fsdp=4"),
+            false => wrong(error.into()),
+        })?;
+        let lints = lint(&plan, &LintOptions { devices, ..LintOptions::default() });
+        Ok(PlannedProgram { program, plan, lints, rules })
+    }
+}
+
 /// The mesh of a program that numbers its devices and names no axes: one axis over all of them.
 fn unnamed_mesh(signature: &Signature) -> Option<AbstractMesh> {
     let arguments = signature.arguments.iter().map(|argument| &argument.stated);
     let stated = arguments.chain(signature.outputs.iter().map(|output| &output.stated)).flatten();
     let devices = stated.filter_map(|stated| match stated {
-        StatedSharding::Hlo(HloSharding::Tiled(tiles)) => Some(tiles.devices().len()),
-        _ => None,
+        StatedSharding::Hlo(sharding) => match &**sharding {
+            HloSharding::Tiled(tiles) => Some(tiles.devices().len()),
+            _ => None,
+        },
+        StatedSharding::Sdy { .. } => None,
     });
     AbstractMesh::new([(DEVICE_AXIS, devices.max()?)]).ok()
 }
 
-/// What a program takes and gives, which arguments its results need where that can be told, and its meshes.
-type Outside = (Signature, Option<Vec<bool>>, Vec<AbstractMesh>);
+/// What a plan has to know of a program.
+struct Outside {
+    signature: Signature,
+    /// What is known of its inside, and nothing else asked for.
+    known: RuleOptions,
+    /// The meshes that it defines.
+    meshes: Vec<AbstractMesh>,
+}
 
 impl Program {
     fn outside(&self) -> Result<Outside, Failure> {
         match &self.form {
             ProgramForm::Text(parsed) => {
                 let meshes = parsed.stated.meshes.iter().map(|(_, mesh)| mesh.shape().clone());
-                let meshes = meshes.filter(|mesh| !mesh.axes().is_empty()).collect();
-                Ok((parsed.signature(), Some(needed_by_results(&parsed.module)), meshes))
+                Ok(Outside {
+                    signature: parsed.signature(),
+                    known: RuleOptions::for_module(&parsed.module),
+                    meshes: meshes.filter(|mesh| !mesh.axes().is_empty()).collect(),
+                })
             }
-            ProgramForm::Hlo(program) => {
-                Ok((program.signature().clone(), Some(program.needed_by_results()), Vec::new()))
-            }
+            ProgramForm::Hlo(program) => Ok(Outside {
+                signature: program.signature().clone(),
+                known: RuleOptions { needed: Some(program.needed_by_results()), ..RuleOptions::default() },
+                meshes: Vec::new(),
+            }),
             ProgramForm::Bytecode(program) => Err(Failure::input(format!(
                 "{}: the program is MLIR bytecode{}, into which no shardings are written",
                 self.origin,
                 program.stablehlo_version().map(|v| format!(" of StableHLO {v}")).unwrap_or_default()
             ))
-            .with_hint("export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto")),
+            .with_hint(EXPORT_HINT)),
         }
     }
 }
@@ -295,15 +325,11 @@ impl PlannedProgram {
             ProgramForm::Bytecode(_) => unreachable!("there are no plans for bytecode"),
         }
     }
-
-    /// Tells what is worth knowing about the plan.
-    pub(super) fn tell_lints(&self, verbosity: Verbosity) {
-        tell_lints(&self.lints, verbosity);
-    }
 }
 
-/// Tells warnings, and notes too where more is asked for; of many about one thing, the first and how many.
-pub(super) fn tell_lints(lints: &[Lint], verbosity: Verbosity) {
+/// Tells warnings, and notes too where more is asked for; of many about one thing, the first and how many. `all` is what
+/// lists the others, if anything does.
+pub(super) fn tell_lints(lints: &[Lint], verbosity: Verbosity, all: Option<&str>) {
     const SHOWN: usize = 3;
     let is_told = |lint: &&Lint| match verbosity {
         Verbosity::Quiet => false,
@@ -318,7 +344,8 @@ pub(super) fn tell_lints(lints: &[Lint], verbosity: Verbosity) {
         }
         if alike.len() > SHOWN {
             let (severity, code) = first;
-            console::note(format!("{severity}: {} more [{code}]; --json lists all", alike.len() - SHOWN));
+            let all = all.map(|all| format!("; {all} lists all")).unwrap_or_default();
+            console::note(format!("{severity}: {} more [{code}]{all}", alike.len() - SHOWN));
         }
         rest = others;
     }
@@ -332,11 +359,11 @@ pub(super) fn one_device() -> AbstractMesh {
 fn parse_mesh(source: &str, text: &str, devices: Option<usize>) -> Result<AbstractMesh, Failure> {
     match devices {
         Some(devices) => AbstractMesh::parse_for(text, devices).map_err(|error| input(source, error)),
-        None => AbstractMesh::parse(text).map_err(|error| match text.contains("-1") {
-            true => {
+        None => AbstractMesh::parse(text).map_err(|error| match error {
+            MeshError::OpenAxis { .. } => {
                 input(source, error).with_hint("`shard` opens no plugin that has devices; write the size")
             }
-            false => input(source, error),
+            error => input(source, error),
         }),
     }
 }

@@ -13,7 +13,9 @@ use super::console::{self, Verbosity};
 use super::engine::Engine;
 use super::failure::{Cause, Failure};
 use super::fetch;
-use super::program::{PlannedProgram, Program, ProgramArgs, ProgramForm, ShardedProgram, one_device};
+use super::program::{
+    Asked, PlannedProgram, Program, ProgramArgs, ProgramForm, ShardedProgram, one_device, tell_lints,
+};
 
 const PROGRAM_HINT: &str =
     "--dump_to FOLDER writes the program as it goes to the compiler, whose lines those of its messages are";
@@ -28,11 +30,11 @@ pub(super) struct PlaceArgs {
 }
 
 /// A program for which no plugin was needed so far.
-pub(super) enum Prepared<'a> {
+pub(super) enum Prepared {
     /// Where its arrays lie is known and written on it.
     Planned(Box<Pinned>),
     /// The size of an axis of its mesh is left to how many devices there are.
-    Unplanned(Program, &'a ProgramArgs),
+    Unplanned(Program, Asked),
     /// Nothing is known of it: it runs on one device, as it is.
     Bytecode(Foreign),
 }
@@ -63,24 +65,24 @@ enum Ready {
     Bytecode(Foreign),
 }
 
-impl<'a> Prepared<'a> {
+impl Prepared {
     /// Reads a program, and plans it unless that takes devices.
-    pub(super) fn new(arguments: &'a ProgramArgs, place: &PlaceArgs) -> Result<Prepared<'a>, Failure> {
-        let program = arguments.read()?;
-        match program.form {
+    pub(super) fn new(arguments: &ProgramArgs, place: &PlaceArgs) -> Result<Prepared, Failure> {
+        let Program { origin, form } = arguments.read()?;
+        let form = match form {
             ProgramForm::Bytecode(code) if arguments.asks_for_nothing() => {
                 place.check(&one_device())?;
-                Ok(Prepared::Bytecode(Foreign { origin: program.origin, code }))
+                return Ok(Prepared::Bytecode(Foreign { origin, code }));
             }
-            _ if place.devices.is_none() && arguments.leaves_a_size()? => {
-                Ok(Prepared::Unplanned(program, arguments))
-            }
-            _ => {
-                let pinned = Pinned::new(arguments, program, place.count())?;
-                place.check(pinned.planned.plan.mesh())?;
-                Ok(Prepared::Planned(pinned))
-            }
+            form => form,
+        };
+        let (program, asked) = (Program { origin, form }, arguments.asked()?);
+        if place.devices.is_none() && asked.leaves_a_size() {
+            return Ok(Prepared::Unplanned(program, asked));
         }
+        let pinned = Pinned::new(asked, program, place.count())?;
+        place.check(pinned.planned.plan.mesh())?;
+        Ok(Prepared::Planned(pinned))
     }
 
     /// The plan, where there is one.
@@ -92,7 +94,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Opens the plugin, and plans what could not be planned without.
-    pub(super) fn open(
+    pub(super) fn open<'a>(
         self,
         global: &'a GlobalArgs,
         place: &PlaceArgs,
@@ -108,8 +110,8 @@ impl<'a> Prepared<'a> {
         let engine = Engine::start(&fetch::plugin(global)?, &options)?;
         let program = match self {
             Prepared::Planned(pinned) => Ready::Planned(pinned),
-            Prepared::Unplanned(program, arguments) => {
-                Ready::Planned(Pinned::new(arguments, program, Some(engine.devices().len()))?)
+            Prepared::Unplanned(program, asked) => {
+                Ready::Planned(Pinned::new(asked, program, Some(engine.devices().len()))?)
             }
             Prepared::Bytecode(code) => Ready::Bytecode(code),
         };
@@ -157,7 +159,7 @@ impl Session<'_> {
             if verbosity == Verbosity::Verbose {
                 console::note(pinned.planned.plan.table());
             }
-            pinned.planned.tell_lints(verbosity);
+            tell_lints(&pinned.planned.lints, verbosity, Some("`shardwright shard --json`"));
         }
     }
 
@@ -198,12 +200,8 @@ impl Session<'_> {
 }
 
 impl Pinned {
-    fn new(
-        arguments: &ProgramArgs,
-        program: Program,
-        devices: Option<usize>,
-    ) -> Result<Box<Pinned>, Failure> {
-        let planned = arguments.plan_or_whole(program, devices)?;
+    fn new(asked: Asked, program: Program, devices: Option<usize>) -> Result<Box<Pinned>, Failure> {
+        let planned = asked.plan_or_whole(program, devices)?;
         // What cannot be written on the program is an error of the plan too.
         let sharded = planned.sharded()?;
         Ok(Box::new(Pinned { planned, sharded }))

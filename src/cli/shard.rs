@@ -12,7 +12,7 @@ use shardwright_partition::{KindSource, Lint, PinCounts, PlannedArgument, Planne
 
 use super::console::{self, Verbosity};
 use super::failure::{Cause, Failure};
-use super::program::{PlannedProgram, ProgramArgs, ShardedProgram};
+use super::program::{PlannedProgram, ProgramArgs, ShardedProgram, tell_lints};
 
 pub(super) const ABOUT: &str = "\
 Write on a program where each of its arrays lies, so that a compiler makes one program for all devices of it. The program \
@@ -32,6 +32,8 @@ Keys of --json:
                        bytes_per_device, padding_bytes and decided_by
   outputs              a list of name, type, donor (the index of the argument whose
                        memory it takes over), spec and decided_by
+  pinned_inside        null for an HLO proto, else weights and gradients: in how many
+                       places each is pinned
   lints                a list of severity, code, name, message and advice";
 
 /// The flags of `shard`.
@@ -53,7 +55,8 @@ pub(super) fn run(arguments: &ShardArgs, verbosity: Verbosity) -> Result<(), Fai
     if to_stdout && arguments.json {
         return Err(Failure::input("--output - and --json both write to stdout; give --output a file"));
     }
-    let planned = arguments.program.plan(arguments.program.read()?, None)?;
+    let program = arguments.program.read()?;
+    let planned = arguments.program.asked()?.plan(program, None)?;
     // What cannot be written is an error of the plan too.
     let sharded = planned.sharded()?;
     match (arguments.json, to_stdout) {
@@ -62,7 +65,7 @@ pub(super) fn run(arguments: &ShardArgs, verbosity: Verbosity) -> Result<(), Fai
         (false, true) => {}
         (false, false) => console::result(table(&planned, &sharded)),
     }
-    planned.tell_lints(verbosity);
+    tell_lints(&planned.lints, verbosity, Some("--json"));
     match arguments.output.as_deref() {
         None => Ok(()),
         Some(_) if to_stdout => write_to_stdout(&bytes(&sharded)),
@@ -114,15 +117,8 @@ struct Plan<'a> {
     arguments: Vec<Argument<'a>>,
     outputs: Vec<Output<'a>>,
     /// None in an HLO proto.
-    pinned_inside: Option<Pinned>,
+    pinned_inside: Option<PinCounts>,
     lints: Vec<LintLine<'a>>,
-}
-
-/// In how many places.
-#[derive(Serialize)]
-struct Pinned {
-    weights: usize,
-    gradients: usize,
 }
 
 #[derive(Serialize)]
@@ -169,7 +165,7 @@ fn json(planned: &PlannedProgram, sharded: &ShardedProgram) -> Result<String, Fa
         axis: plan.axis().map(|axis| axis.as_str()),
         arguments: plan.arguments().iter().map(|argument| describe(plan, argument)).collect(),
         outputs: plan.outputs().iter().map(|output| describe_output(plan, output)).collect(),
-        pinned_inside: pins(sharded).map(|PinCounts { weights, gradients }| Pinned { weights, gradients }),
+        pinned_inside: pins(sharded),
         lints: planned.lints.iter().map(describe_lint).collect(),
     };
     serde_json::to_string_pretty(&described).map_err(|error| Failure::new(Cause::Run, error))
@@ -181,7 +177,7 @@ fn describe<'a>(plan: &ShardingPlan, argument: &'a PlannedArgument) -> Argument<
         ty: argument.ty.to_string(),
         kind: argument.kind.word(),
         parameter: match argument.kind {
-            ArgumentKind::State { parameter } => Some(parameter),
+            ArgumentKind::State { parameter, .. } => Some(parameter),
             _ => None,
         },
         guessed: argument.kind_source == KindSource::Guess,

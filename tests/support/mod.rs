@@ -4,16 +4,20 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
+use shardwright_hlo::Precision;
 use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, AxisName, Mesh};
 use shardwright_model::{ModelConfig, ParameterInfo, parameters};
 use shardwright_partition::{Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
-use shardwright_train::{AdamWConfig, LossDenominator, StepConfig, TrainStep, model_modules};
+use shardwright_train::{
+    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, PrecisionConfig, StepConfig, TrainStep,
+    model_modules,
+};
 
 /// Examples of a batch of the curves, and the tokens of each.
 pub(crate) const BATCH: [usize; 2] = [8, 64];
@@ -32,21 +36,33 @@ pub(crate) fn data(path: &str) -> PathBuf {
 }
 
 /// One of the models of the curves.
-pub(crate) fn oracle_model(name: &str) -> ModelConfig {
+pub(crate) fn oracle_config(name: &str) -> ModelConfig {
     let text = std::fs::read_to_string(data("oracle/models").join(name).join("config.json")).unwrap();
     ModelConfig::parse(&text, "config.json").unwrap()
 }
 
+/// The same with the loss over its targets.
+pub(crate) fn oracle_model(name: &str) -> CausalLm {
+    causal_lm(oracle_config(name), BATCH[1])
+}
+
+/// A decoder with the loss over its targets.
+pub(crate) fn causal_lm(config: ModelConfig, block_size: usize) -> CausalLm {
+    CausalLm { config, block_size, denominator: LossDenominator::Targets }
+}
+
 /// A step over the batches of the curves, its decoder layers wrapped and kept.
-pub(crate) fn oracle_step(model: &ModelConfig, plan: PlanOptions) -> StepConfig {
+pub(crate) fn oracle_step(model: &CausalLm, plan: PlanOptions) -> StepConfig {
     let known = model_modules(model);
     StepConfig {
         global_batch_size: BATCH[0],
-        block_size: BATCH[1],
-        optimizer: AdamWConfig::default(),
-        max_grad_norm: Some(1.0),
-        loss_denominator: LossDenominator::Targets,
-        wrap: WrapPolicy::resolve(&WrapConfig::ModelDefault, &known, &["LlamaDecoderLayer"]).unwrap(),
+        gradient_accumulation_steps: 1,
+        precision: PrecisionConfig::default(),
+        dot_precision: Precision::Default,
+        optimizer: Arc::new(AdamW::default()),
+        groups: GroupConfig::default(),
+        clipping: Clipping { norm: Some(1.0), ..Clipping::default() },
+        wrap: WrapPolicy::resolve(&WrapConfig::ModelDefault, &known, &model.wrapped_by_default()).unwrap(),
         remat: false,
         plan,
         lowering: Lowering::Annotate,
@@ -54,14 +70,14 @@ pub(crate) fn oracle_step(model: &ModelConfig, plan: PlanOptions) -> StepConfig 
 }
 
 /// The model of `examples/quickstart`.
-pub(crate) fn quickstart_model() -> ModelConfig {
+pub(crate) fn quickstart_config() -> ModelConfig {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart/config.json");
     ModelConfig::parse(&std::fs::read_to_string(path).unwrap(), "config.json").unwrap()
 }
 
 /// A compiled train step, and what it does between devices.
 pub(crate) struct CompiledStep {
-    pub(crate) model: ModelConfig,
+    pub(crate) model: CausalLm,
     pub(crate) mesh: AbstractMesh,
     pub(crate) program: CompiledProgram,
     pub(crate) temporary_bytes: i64,
@@ -69,7 +85,7 @@ pub(crate) struct CompiledStep {
 
 impl CompiledStep {
     /// Compiles a step for a mesh of eight devices.
-    pub(crate) fn new(model: &ModelConfig, mesh: &str, config: &StepConfig) -> CompiledStep {
+    pub(crate) fn new(model: &CausalLm, mesh: &str, config: &StepConfig) -> CompiledStep {
         let mesh = AbstractMesh::parse(mesh).unwrap();
         let step = TrainStep::compile(&runtime(8), &Mesh::iota(mesh.clone()), model, config).unwrap();
         let program = step.executable().compiled().unwrap().unwrap();
@@ -93,7 +109,7 @@ impl CompiledStep {
     /// Result bytes of the collectives of one kind along these axes.
     pub(crate) fn bytes(&self, kind: CollectiveKind, axes: &str) -> Vec<usize> {
         let along = self.of_kind(kind).into_iter().filter(|(_, found)| found == axes);
-        along.map(|(c, _)| usize::try_from(c.bytes).unwrap()).collect()
+        along.map(|(c, _)| usize::try_from(c.bytes()).unwrap()).collect()
     }
 
     /// How many collectives of one kind there are.
@@ -103,7 +119,7 @@ impl CompiledStep {
 
     /// Bytes of each parameter for which `wanted` holds.
     pub(crate) fn parameter_bytes(&self, wanted: impl Fn(&ParameterInfo) -> bool) -> Vec<usize> {
-        parameters(&self.model).iter().filter(|p| wanted(p)).map(|p| p.element_count() * 4).collect()
+        parameters(&self.model.config).iter().filter(|p| wanted(p)).map(|p| p.element_count() * 4).collect()
     }
 
     /// Checks that `found` holds the same numbers as `expected`, in any order.
@@ -128,8 +144,15 @@ pub(crate) struct Curve {
 #[derive(Clone, Deserialize)]
 pub(crate) struct CurveConfig {
     pub(crate) model: String,
+    pub(crate) opt: String,
     pub(crate) lr: f64,
     pub(crate) weight_decay: f64,
+    /// Modules that are not trained.
+    pub(crate) freeze: Vec<String>,
+    pub(crate) schedule: String,
+    pub(crate) warmup: usize,
+    /// Whether some labels are left out.
+    pub(crate) masked: bool,
     pub(crate) max_norm: f64,
 }
 
@@ -146,12 +169,27 @@ impl CurveConfig {
     pub(crate) fn model_name(&self) -> &str {
         if self.model == "." { "base" } else { &self.model }
     }
+
+    /// The folder of its weights. What differs in its configuration only has those of the base.
+    pub(crate) fn weights(&self) -> PathBuf {
+        let folder = data("oracle/models").join(self.model_name());
+        if folder.join("model.safetensors").exists() { folder } else { data("oracle/models/base") }
+    }
 }
 
 /// The token ids of the curves, one batch of 8 × 64 for each of twenty steps.
 pub(crate) fn oracle_batches() -> Vec<HostArray> {
+    oracle_ids("oracle/tokens.npy")
+}
+
+/// The labels of these batches for the curves in which some are left out.
+pub(crate) fn oracle_masked_labels() -> Vec<HostArray> {
+    oracle_ids("oracle/labels_masked.npy")
+}
+
+fn oracle_ids(file: &str) -> Vec<HostArray> {
     const HEADER: usize = 128;
-    let file = std::fs::read(data("oracle/tokens.npy")).unwrap();
+    let file = std::fs::read(data(file)).unwrap();
     let ids: Vec<i32> = file[HEADER..]
         .chunks_exact(8)
         .map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()) as i32)

@@ -14,9 +14,14 @@ type Result<T> = std::result::Result<T, GraphError>;
 impl Graph {
     /// Has each use of `x` as a [weight](Graph::weight) be what these ops, of one operand each, make of it one after
     /// the other: the gathers that bring a stored shard together. They are written at the first use, in its unit;
-    /// later uses share the result.
+    /// later uses share the result. In the body of a loop that is the first use of each iteration.
     pub fn stored_as(&self, x: ValueId, ops: Vec<Op>) {
         self.stored.borrow_mut().insert(x, ops);
+    }
+
+    /// The same for each row that a [scan](Graph::scan) takes of `x`: one layer of stacked layers.
+    pub fn stored_rows_as(&self, x: ValueId, ops: Vec<Op>) {
+        self.stored_rows.borrow_mut().insert(x, ops);
     }
 
     /// The operands of the devices of a group one after the other along `dim`.
@@ -42,17 +47,30 @@ impl Graph {
     }
 
     /// What a stored value is made of for its uses as a weight; any other value itself.
+    ///
+    /// In a loop, what comes from around it is tied to the iteration: compilers would bring it together once, before
+    /// the loop, and keep it whole all the while.
     pub(crate) fn assembled(&self, x: ValueId) -> Result<ValueId> {
-        if let Some(&whole) = self.assembled.borrow().get(&x) {
+        if let Some(whole) = self.known_assembly(x) {
             return Ok(whole);
         }
-        let Some(ops) = self.stored.borrow_mut().remove(&x) else { return Ok(x) };
+        let ops = self.stored.borrow().get(&x).cloned().unwrap_or_default();
         let mut whole = x;
+        self.is_stored(x);
+        if let Some(counter) = self.counter_around(x) {
+            let tied = self.push(Op::OptimizationBarrier, &[x, counter])?;
+            self.assembly.borrow_mut().extend(&tied);
+            whole = tied[0];
+            self.is_stored(whole);
+        }
         for op in ops {
             whole = self.op(op, &[whole])?;
             self.assembly.borrow_mut().insert(whole);
+            self.reduces(whole);
         }
-        self.assembled.borrow_mut().insert(x, whole);
+        if whole != x {
+            self.remember_assembly(x, whole);
+        }
         Ok(whole)
     }
 

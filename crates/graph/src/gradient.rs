@@ -19,12 +19,16 @@ use std::ops::Range;
 
 use shardwright_hlo::{ArgumentKind, Instruction, Op, Phase, Role, Unit, UnitId, ValueId};
 
+use crate::depends::Dependent;
 use crate::rules::vjp;
 use crate::{Graph, GraphError};
 
 type Result<T> = std::result::Result<T, GraphError>;
 
 /// What of a unit is computed again in the reverse pass, instead of being kept from the forward pass.
+///
+/// Going back through a [scan](Graph::scan) never keeps weights, whatever is chosen: there would be one for each
+/// iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recompute {
     /// Nothing.
@@ -65,6 +69,10 @@ impl Graph {
     /// `recompute` says for each unit what of it is computed again in the reverse pass. The gradient of a parameter is
     /// a [`Role::Gradient`] boundary; one that `loss` does not depend on is zero.
     ///
+    /// In the body of a loop these are gradients of what one iteration computes; what it is handed from the one before
+    /// counts as a constant. They go back through what was written around the loop too, as far as `wrt` lies beyond it;
+    /// of that, nothing is computed again.
+    ///
     /// # Errors
     /// When `loss` is not a float scalar, or depends on `wrt` through an op that has no gradient.
     pub fn gradients(
@@ -77,170 +85,178 @@ impl Graph {
         if ty.rank() != 0 || !ty.dtype.is_float() {
             return Err(GraphError::NotAScalar { ty });
         }
-        let mut reverse =
-            Reverse { graph: self, depends: Vec::new(), cotangents: HashMap::new(), copies: HashMap::new() };
-        reverse.find_dependent(wrt);
-        reverse.cotangents.insert(loss, self.full_like(loss, 1.0)?);
-        let (end, units) = {
-            let module = self.module.borrow();
-            let ranges = outermost(&module.units, recompute);
-            (module.instructions.len(), ranges)
+        let code = self.open_code();
+        let mut reverse = Reverse {
+            graph: self,
+            recompute,
+            in_unit: false,
+            depends: Dependent::find(self, wrt, &code),
+            cotangents: HashMap::new(),
+            copies: HashMap::new(),
         };
-        reverse.walk(0..end, &units)?;
+        reverse.cotangents.insert(loss, self.full_like(loss, 1.0)?);
+        let range = |id: UnitId| (id, self.module.borrow().unit(id).instructions.clone());
+        let units: Vec<(UnitId, Range<usize>)> = self.units_here().into_iter().map(range).collect();
+        let mut units = reverse.outermost(&units);
+        for region in &code {
+            reverse.walk(region, &std::mem::take(&mut units))?;
+        }
         wrt.iter().map(|&value| reverse.finish(value)).collect()
     }
 }
 
 /// A unit of which something is computed again.
 #[derive(Clone)]
-struct Remat {
+pub(crate) struct Remat {
     unit: UnitId,
     instructions: Range<usize>,
     recompute: Recompute,
 }
 
-/// The outermost units of which something is computed again, by where their instructions end.
-fn outermost(units: &[Unit], recompute: &dyn Fn(&Unit) -> Recompute) -> HashMap<usize, Remat> {
-    let remat = |(id, unit): (UnitId, &Unit)| {
-        let recompute = Some(recompute(unit)).filter(|what| *what != Recompute::Nothing);
-        let recompute = recompute.filter(|_| !unit.instructions.is_empty())?;
-        Some(Remat { unit: id, instructions: unit.instructions.clone(), recompute })
-    };
-    let chosen: Vec<Remat> = (0..).map(UnitId).zip(units).filter_map(remat).collect();
-    let inside = |inner: &Range<usize>, outer: &Range<usize>| {
-        inner != outer && outer.start <= inner.start && inner.end <= outer.end
-    };
-    let is_outer =
-        |unit: &&Remat| !chosen.iter().any(|other| inside(&unit.instructions, &other.instructions));
-    chosen.iter().filter(is_outer).map(|unit| (unit.instructions.end, unit.clone())).collect()
-}
+/// Units of which something is computed again, by where their instructions end.
+pub(crate) type Remats = HashMap<usize, Remat>;
 
-struct Reverse<'g> {
-    graph: &'g Graph,
-    /// For each value, whether it depends on one that gradients are wanted of. Shorter than the table of values:
-    /// what the reverse pass adds does not matter.
-    depends: Vec<bool>,
-    cotangents: HashMap<ValueId, ValueId>,
+pub(crate) struct Reverse<'g> {
+    pub(crate) graph: &'g Graph,
+    recompute: &'g dyn Fn(&Unit) -> Recompute,
+    /// Whether what is walked through lies in a unit of which something is computed again.
+    in_unit: bool,
+    pub(crate) depends: Dependent,
+    pub(crate) cotangents: HashMap<ValueId, ValueId>,
     /// Values of a unit that is being walked, and what they are computed as again.
-    copies: HashMap<ValueId, ValueId>,
+    pub(crate) copies: HashMap<ValueId, ValueId>,
 }
 
 impl Reverse<'_> {
-    fn find_dependent(&mut self, wrt: &[ValueId]) {
+    /// The outermost of these units of which something is computed again.
+    pub(crate) fn outermost(&self, units: &[(UnitId, Range<usize>)]) -> Remats {
+        if self.in_unit {
+            return Remats::new();
+        }
         let module = self.graph.module.borrow();
-        let detached = self.graph.detached.borrow();
-        self.depends = vec![false; module.values.len()];
-        for value in wrt {
-            self.depends[value.index()] = true;
-        }
-        for instruction in &module.instructions {
-            let depends = instruction.operands.iter().any(|v| self.depends[v.index()]);
-            for result in &instruction.results {
-                let float = module.ty(*result).dtype.is_float();
-                self.depends[result.index()] |= depends && float && !detached.contains(result);
-            }
-        }
+        let remat = |(unit, instructions): &(UnitId, Range<usize>)| {
+            let recompute = Some((self.recompute)(module.unit(*unit)));
+            let recompute =
+                recompute.filter(|what| *what != Recompute::Nothing && !instructions.is_empty())?;
+            Some(Remat { unit: *unit, instructions: instructions.clone(), recompute })
+        };
+        let chosen: Vec<Remat> = units.iter().filter_map(remat).collect();
+        let inside = |inner: &Range<usize>, outer: &Range<usize>| {
+            inner != outer && outer.start <= inner.start && inner.end <= outer.end
+        };
+        let is_outer =
+            |unit: &&Remat| !chosen.iter().any(|other| inside(&unit.instructions, &other.instructions));
+        chosen.iter().filter(is_outer).map(|unit| (unit.instructions.end, unit.clone())).collect()
     }
 
-    fn depends_on_wrt(&self, value: ValueId) -> bool {
-        self.depends.get(value.index()).copied().unwrap_or(false)
-    }
-
-    /// Goes through the instructions in `range` from last to first; `units` are rematerialised.
-    fn walk(&mut self, range: Range<usize>, units: &HashMap<usize, Remat>) -> Result<()> {
-        let mut end = range.end;
-        while end > range.start {
+    /// Goes through instructions from last to first; `units`, ranges of them, are rematerialised.
+    pub(crate) fn walk(&mut self, code: &[Instruction], units: &Remats) -> Result<()> {
+        let mut end = code.len();
+        while end > 0 {
             match units.get(&end) {
                 Some(unit) => {
-                    self.rematerialise(unit)?;
+                    self.rematerialise(&code[unit.instructions.clone()], unit)?;
                     end = unit.instructions.start;
                 }
                 None => {
                     end -= 1;
-                    self.instruction(end)?;
+                    self.instruction(&code[end])?;
                 }
             }
         }
         Ok(())
     }
 
-    fn instruction(&mut self, index: usize) -> Result<()> {
-        let mut instruction = self.graph.module.borrow().instructions[index].clone();
-        for operand in &mut instruction.operands {
-            *operand = *self.copies.get(operand).unwrap_or(operand);
-        }
-        let wanted: Vec<bool> = instruction.operands.iter().map(|&v| self.depends_on_wrt(v)).collect();
+    fn instruction(&mut self, instruction: &Instruction) -> Result<()> {
         let arriving: Vec<Option<ValueId>> = instruction.results.iter().map(|&v| self.cotangent(v)).collect();
-        if !wanted.contains(&true) || arriving.iter().all(Option::is_none) {
+        if arriving.iter().all(Option::is_none) {
             return Ok(());
         }
         let graph = self.graph;
-        graph.at(instruction.location.unit, Phase::Backward, || {
-            let leaving = vjp(graph, &instruction, &arriving, &wanted)?;
-            for ((&operand, cotangent), wanted) in instruction.operands.iter().zip(leaving).zip(wanted) {
-                if let (Some(cotangent), true) = (cotangent, wanted) {
-                    self.accumulate(operand, cotangent)?;
-                }
-            }
-            Ok(())
+        graph.at(instruction.location.unit, Phase::Backward, || match graph.loop_of(instruction) {
+            Some((scan, forward)) => self.scan(&scan, &forward, &arriving),
+            None => self.by_rule(instruction, &arriving),
         })
     }
 
-    /// Computes the unit again behind a barrier, and goes back through that and what was kept.
-    fn rematerialise(&mut self, Remat { unit, instructions, recompute }: &Remat) -> Result<()> {
-        let (again, kept) = self.divided(instructions, *recompute);
-        if again.is_empty() {
-            return self.walk(instructions.clone(), &HashMap::new());
+    fn by_rule(&mut self, instruction: &Instruction, arriving: &[Option<ValueId>]) -> Result<()> {
+        let mut instruction = instruction.clone();
+        for operand in &mut instruction.operands {
+            *operand = *self.copies.get(operand).unwrap_or(operand);
         }
-        let (inputs, outputs) = {
-            let module = self.graph.module.borrow();
-            let body: Vec<&Instruction> = again.iter().map(|&index| &module.instructions[index]).collect();
-            (inputs_of(&body), outputs_of(module.instructions[instructions.clone()].iter()))
-        };
+        let wanted: Vec<bool> = instruction.operands.iter().map(|&v| self.depends.has(v)).collect();
+        if !wanted.contains(&true) && instruction.regions.is_empty() {
+            return Ok(());
+        }
+        let leaving = vjp(self.graph, &instruction, arriving, &wanted)?;
+        for ((&operand, cotangent), wanted) in instruction.operands.iter().zip(leaving).zip(wanted) {
+            if let (Some(cotangent), true) = (cotangent, wanted) {
+                self.accumulate(operand, cotangent)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes a unit, which is `code`, again behind a barrier, and goes back through that and what was kept.
+    fn rematerialise(&mut self, code: &[Instruction], remat: &Remat) -> Result<()> {
+        let outer = std::mem::replace(&mut self.in_unit, true);
+        let done = self.write_unit_again(code, remat.unit, remat.recompute);
+        self.in_unit = outer;
+        done
+    }
+
+    fn write_unit_again(&mut self, code: &[Instruction], unit: UnitId, recompute: Recompute) -> Result<()> {
+        let (again, kept) = self.divided(code, recompute);
+        if again.is_empty() {
+            return self.walk(code, &Remats::new());
+        }
+        let inputs = inputs_of(&again);
+        let outputs = outputs_of(code.iter());
         let outputs: Vec<(ValueId, ValueId)> =
             outputs.into_iter().filter_map(|v| Some((v, self.cotangent(v)?))).collect();
         if outputs.is_empty() {
             return Ok(());
         }
 
+        let graph = self.graph;
         let held: Vec<ValueId> = inputs.iter().copied().chain(outputs.iter().map(|o| o.1)).collect();
-        let released = self
-            .graph
-            .at(Some(*unit), Phase::Recompute, || self.graph.push(Op::OptimizationBarrier, &held))?;
+        let released =
+            graph.at(Some(unit), Phase::Recompute, || graph.push(Op::OptimizationBarrier, &held))?;
         let (released_inputs, released_cotangents) = released.split_at(inputs.len());
         let mut copies: HashMap<ValueId, ValueId> =
             inputs.iter().copied().zip(released_inputs.iter().copied()).collect();
-        self.inherit(&copies);
-
-        let start = self.graph.module.borrow().instructions.len();
-        for index in again {
-            self.write_again(index, &mut copies)?;
+        for (&input, &released) in inputs.iter().zip(released_inputs) {
+            graph.same_cotangent_dtype(input, released);
         }
-        let end = self.graph.module.borrow().instructions.len();
-        self.inherit(&copies);
+        let start = graph.position();
+        again.iter().for_each(|instruction| graph.write_again(instruction, &mut copies));
+        let written = graph.module.borrow().instructions[start..].to_vec();
+        self.depends.inherit(&copies, graph.module.borrow().values.len());
 
         for ((output, _), &cotangent) in outputs.iter().zip(released_cotangents) {
             self.cotangents.remove(output);
             self.accumulate(*copies.get(output).unwrap_or(output), cotangent)?;
         }
         // Weights, and what is made of them, depend on nothing else in the unit, so they come last.
-        if *recompute == Recompute::Weights {
+        if recompute == Recompute::Weights {
             self.walk_kept(&kept, copies)?;
-            self.walk(start..end, &HashMap::new())?;
+            self.walk(&written, &Remats::new())?;
             self.release(&inputs, released_inputs)
         } else {
-            self.walk(start..end, &HashMap::new())?;
+            self.walk(&written, &Remats::new())?;
             self.release(&inputs, released_inputs)?;
             self.walk_kept(&kept, HashMap::new())
         }
     }
 
     /// The instructions of a unit that are computed again, and those that are not.
-    fn divided(&self, unit: &Range<usize>, recompute: Recompute) -> (Vec<usize>, Vec<usize>) {
-        let module = self.graph.module.borrow();
+    fn divided<'i>(
+        &self,
+        unit: &'i [Instruction],
+        recompute: Recompute,
+    ) -> (Vec<&'i Instruction>, Vec<&'i Instruction>) {
         let mut of_weights: HashSet<ValueId> = HashSet::new();
-        unit.clone().partition(|&index| {
-            let instruction = &module.instructions[index];
+        unit.iter().partition(|instruction| {
             let operands = &instruction.operands;
             let gives = if self.graph.is_weight(instruction) {
                 Gives::Weight
@@ -257,9 +273,9 @@ impl Reverse<'_> {
     }
 
     /// Goes through instructions of a unit that are not computed again; they use `copies` in place of the originals.
-    fn walk_kept(&mut self, kept: &[usize], copies: HashMap<ValueId, ValueId>) -> Result<()> {
+    fn walk_kept(&mut self, kept: &[&Instruction], copies: HashMap<ValueId, ValueId>) -> Result<()> {
         self.copies = copies;
-        let walked = kept.iter().rev().try_for_each(|&index| self.instruction(index));
+        let walked = kept.iter().rev().try_for_each(|instruction| self.instruction(instruction));
         self.copies = HashMap::new();
         walked
     }
@@ -274,34 +290,12 @@ impl Reverse<'_> {
         Ok(())
     }
 
-    fn write_again(&self, index: usize, copies: &mut HashMap<ValueId, ValueId>) -> Result<()> {
-        let Instruction { op, operands, results, location, .. } =
-            self.graph.module.borrow().instructions[index].clone();
-        let operands: Vec<ValueId> = operands.iter().map(|v| copies[v]).collect();
-        let again = self.graph.at(location.unit, Phase::Recompute, || self.graph.push(op, &operands))?;
-        let mut detached = self.graph.detached.borrow_mut();
-        for (result, copy) in results.into_iter().zip(again) {
-            if detached.contains(&result) {
-                detached.insert(copy);
-            }
-            copies.insert(result, copy);
-        }
-        Ok(())
-    }
-
-    /// Copies depend on what their originals depend on.
-    fn inherit(&mut self, copies: &HashMap<ValueId, ValueId>) {
-        self.depends.resize(self.graph.module.borrow().values.len(), false);
-        for (original, copy) in copies {
-            self.depends[copy.index()] = self.depends[original.index()];
-        }
-    }
-
     fn cotangent(&self, value: ValueId) -> Option<ValueId> {
-        self.cotangents.get(&value).copied().filter(|_| self.depends_on_wrt(value))
+        self.cotangents.get(&value).copied().filter(|_| self.depends.has(value))
     }
 
-    fn accumulate(&mut self, value: ValueId, cotangent: ValueId) -> Result<()> {
+    pub(crate) fn accumulate(&mut self, value: ValueId, cotangent: ValueId) -> Result<()> {
+        let cotangent = self.graph.convert(cotangent, self.graph.cotangent_ty(value).dtype)?;
         let sum = match self.cotangents.get(&value) {
             Some(&sum) => self.graph.add(sum, cotangent)?,
             None => cotangent,
@@ -314,22 +308,35 @@ impl Reverse<'_> {
     fn finish(&self, value: ValueId) -> Result<ValueId> {
         let gradient = match self.cotangents.get(&value) {
             Some(&cotangent) => cotangent,
-            None => self.graph.full_like(value, 0.0)?,
+            None => {
+                let ty = self.graph.cotangent_ty(value);
+                self.graph.full(ty.dtype, ty.dims(), 0.0)?
+            }
         };
-        let is_parameter =
-            |a: &shardwright_hlo::Argument| a.value == value && a.kind == ArgumentKind::Parameter;
-        let parameter = self.graph.module.borrow().arguments.iter().position(is_parameter);
-        match parameter {
-            Some(parameter) => self.graph.op(Op::Boundary(Role::Gradient { parameter }), &[gradient]),
+        self.graph.as_gradient(value, gradient)
+    }
+}
+
+impl Graph {
+    /// The gradient of a value, pinned as such if that is a parameter.
+    pub(crate) fn as_gradient(&self, of: ValueId, gradient: ValueId) -> Result<ValueId> {
+        match self.parameter(of) {
+            Some(parameter) => self.op(Op::Boundary(Role::Gradient { parameter }), &[gradient]),
             None => Ok(gradient),
         }
+    }
+
+    /// The index of the argument that a value is, if that is a parameter.
+    pub(crate) fn parameter(&self, value: ValueId) -> Option<usize> {
+        let module = self.module.borrow();
+        module.arguments.iter().position(|a| a.value == value && a.kind == ArgumentKind::Parameter)
     }
 }
 
 /// What `body` uses and does not define, in order of first use.
 fn inputs_of(body: &[&Instruction]) -> Vec<ValueId> {
     let mut known: HashSet<ValueId> = outputs_of(body.iter().copied()).into_iter().collect();
-    body.iter().flat_map(|i| &i.operands).copied().filter(|&v| known.insert(v)).collect()
+    body.iter().flat_map(|i| i.uses()).filter(|&v| known.insert(v)).collect()
 }
 
 /// What `body` defines.

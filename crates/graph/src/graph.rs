@@ -3,10 +3,13 @@ use std::collections::{HashMap, HashSet};
 
 use shardwright_hlo::{
     ArgumentKind, Binary, Comparison, DotDims, GatherDims, InferError, Location, Module, Op, Phase,
-    Precision, Reduction, Role, SliceBounds, Unary, Unit, UnitId, ValueId,
+    Precision, Reduction, Region, Role, SliceBounds, Unary, Unit, UnitId, ValueId,
 };
 use shardwright_tensor::{DType, HostArray, Shape, ShapeError, TensorType};
 use thiserror::Error;
+
+use crate::region::Scope;
+use crate::scan::{Scan, ScanProblem};
 
 /// A program that is being written.
 ///
@@ -20,11 +23,21 @@ pub struct Graph {
     pub(crate) location: Cell<Location>,
     /// Values that no gradient flows back through.
     pub(crate) detached: RefCell<HashSet<ValueId>>,
-    /// For values that are shards, what brings them together, and what that gave, once it is written.
+    /// For values that are shards, what brings them together, and what does so with each of their rows.
     pub(crate) stored: RefCell<HashMap<ValueId, Vec<Op>>>,
-    pub(crate) assembled: RefCell<HashMap<ValueId, ValueId>>,
-    /// The steps of that.
+    pub(crate) stored_rows: RefCell<HashMap<ValueId, Vec<Op>>>,
+    /// The steps of that, where they are written.
     pub(crate) assembly: RefCell<HashSet<ValueId>>,
+    /// The regions that are open, the program itself first.
+    pub(crate) scopes: RefCell<Vec<Scope>>,
+    /// The units that lie in regions which have ended.
+    pub(crate) enclosed: RefCell<HashSet<UnitId>>,
+    /// The loops that gradients can be taken through, by their first results.
+    pub(crate) scans: RefCell<HashMap<ValueId, Scan>>,
+    /// What gradients of weights are summed over devices in, if not in the dtype of the weights.
+    pub(crate) reduction: Option<DType>,
+    /// Values whose cotangents are of another dtype than they are.
+    pub(crate) cotangent_dtypes: RefCell<HashMap<ValueId, DType>>,
     precision: Precision,
 }
 
@@ -48,6 +61,14 @@ pub enum GraphError {
     NotAScalar {
         /// The type of the value.
         ty: TensorType,
+    },
+    /// A loop over arrays that does not fit them.
+    #[error("{}scan: {problem}", place(.unit))]
+    Scan {
+        /// Path of the unit that the loop stands in; empty outside all.
+        unit: String,
+        /// What is wrong.
+        problem: ScanProblem,
     },
     /// A gradient through an op that has none.
     #[error("{}{op} has no gradient", place(.unit))]
@@ -73,8 +94,13 @@ impl Graph {
             location: Cell::default(),
             detached: RefCell::default(),
             stored: RefCell::default(),
-            assembled: RefCell::default(),
+            stored_rows: RefCell::default(),
             assembly: RefCell::default(),
+            scopes: RefCell::new(vec![Scope::default()]),
+            enclosed: RefCell::default(),
+            scans: RefCell::default(),
+            reduction: None,
+            cotangent_dtypes: RefCell::default(),
             precision: Precision::default(),
         }
     }
@@ -84,8 +110,16 @@ impl Graph {
         Graph { precision, ..Graph::new(name) }
     }
 
+    /// The same, with gradients of [weights](Graph::weight) that are `dtype` from where they leave what uses the weight
+    /// to where the devices have summed them, whatever the weight's dtype. What arrives at a stored parameter is f32.
+    #[must_use]
+    pub fn reducing_in(self, dtype: DType) -> Graph {
+        Graph { reduction: Some(dtype), ..self }
+    }
+
     /// The program as written so far.
     pub fn finish(self) -> Module {
+        self.write_constants();
         self.module.into_inner()
     }
 
@@ -146,14 +180,25 @@ impl Graph {
         result
     }
 
-    /// Appends any op, and gives all its results.
+    /// Appends any op without regions, and gives all its results.
     pub fn push(&self, op: Op, operands: &[ValueId]) -> Result<Vec<ValueId>> {
-        let location = self.location.get();
-        let mut module = self.module.borrow_mut();
-        module.push_at(op, operands, location).map_err(|source| {
-            let unit = location.unit.map(|id| module.unit(id).path.clone()).unwrap_or_default();
-            GraphError::Infer { unit, source: Box::new(source) }
-        })
+        self.push_with_regions(op, operands, Vec::new())
+    }
+
+    pub(crate) fn push_with_regions(
+        &self,
+        op: Op,
+        operands: &[ValueId],
+        regions: Vec<Region>,
+    ) -> Result<Vec<ValueId>> {
+        let pushed = self.module.borrow_mut().push_with_regions(op, operands, regions, self.location.get());
+        pushed.map_err(|source| GraphError::Infer { unit: self.unit_path(), source: Box::new(source) })
+    }
+
+    /// Path of the unit that is being written; empty outside all.
+    pub(crate) fn unit_path(&self) -> String {
+        let module = self.module.borrow();
+        self.location.get().unit.map(|id| module.unit(id).path.clone()).unwrap_or_default()
     }
 
     /// Appends an op with one result.
@@ -169,7 +214,9 @@ impl Graph {
 
     /// A parameter at a use of it. A sharding plan may have it gathered here.
     pub fn weight(&self, x: ValueId) -> Result<ValueId> {
-        self.op(Op::Boundary(Role::Weight), &[self.assembled(x)?])
+        let weight = self.op(Op::Boundary(Role::Weight), &[self.assembled(x)?])?;
+        self.reduces(weight);
+        Ok(weight)
     }
 
     /// What a unit hands on, batch first. A sharding plan may pin it here, and its gradient likewise.

@@ -30,15 +30,26 @@
 //! [`Graph::gradients`] appends the reverse pass to the same graph, with one rule per op (`rules.rs`). A unit can be
 //! rematerialised: its values, or [a part](Recompute) of them, are then computed a second time in the reverse pass,
 //! behind an `optimization_barrier`, instead of being kept.
+//!
+//! A body that runs for each layer, or for each micro-batch, is written once with [`Graph::scan`]. Gradients can be
+//! taken through such a loop, which adds one that runs backwards, and in it.
 #![forbid(unsafe_code)]
 
 mod collective;
+mod copy;
+mod cotangent;
+mod counted;
+mod depends;
 mod gradient;
 mod graph;
 pub mod random;
+mod region;
 mod rules;
+mod scan;
+mod scan_gradient;
 
 pub use gradient::Recompute;
 pub use graph::{Graph, GraphError};
+pub use scan::ScanProblem;
 /// A value of the program that is being written.
 pub use shardwright_hlo::ValueId as Value;

@@ -7,7 +7,7 @@ use shardwright_hlo::{
     Binary, Comparison, DotDims, GatherDims, Instruction, Op, Reduction, Role, ScatterDims, SliceBounds,
     Unary, ValueId,
 };
-use shardwright_tensor::Shape;
+use shardwright_tensor::{DType, Shape};
 
 use crate::{Graph, GraphError};
 
@@ -22,9 +22,13 @@ pub(crate) fn vjp(
     arriving: &[Option<ValueId>],
     wanted: &[bool],
 ) -> Result<Cotangents> {
-    let Instruction { op, operands: x, results, location, .. } = instruction;
-    if matches!(op, Op::OptimizationBarrier) {
-        return Ok(arriving.to_vec());
+    let Instruction { op, operands: x, results, .. } = instruction;
+    match op {
+        Op::OptimizationBarrier => return Ok(arriving.to_vec()),
+        Op::Call(_) | Op::While | Op::If | Op::Case | Op::ManualComputation(_) | Op::Other(_) => {
+            return Err(not_differentiable(g, instruction));
+        }
+        _ => {}
     }
     let [Some(ct)] = *arriving else { return Ok(vec![None; x.len()]) };
     let y = results[0];
@@ -43,7 +47,8 @@ pub(crate) fn vjp(
             Ok(vec![None, Some(g.select(x[0], ct, zero)?), Some(g.select(x[0], zero, ct)?)])
         }
         Op::Clamp => clamp(g, [x[0], x[1], x[2]], ct, wanted),
-        Op::Convert(_) => one(g.convert(ct, g.dtype(x[0]))),
+        // Where it arrives it is converted to what `x` takes, which need not be the dtype of `x`.
+        Op::Convert(_) => one(Ok(ct)),
         Op::BroadcastInDim { shape, dims } => one(broadcast_in_dim(g, x[0], shape, dims, ct)),
         Op::Reshape(_) => one(g.reshape(ct, &g.dims(x[0]))),
         Op::Transpose(permutation) => {
@@ -52,7 +57,8 @@ pub(crate) fn vjp(
         }
         Op::Slice(bounds) => one(slice(g, x[0], bounds, ct)),
         Op::DynamicSlice { .. } => {
-            let block = g.op(Op::DynamicUpdateSlice, &[&[g.full_like(x[0], 0.0)?, ct], &x[1..]].concat())?;
+            let zeros = g.full(g.dtype(ct), &g.dims(x[0]), 0.0)?;
+            let block = g.op(Op::DynamicUpdateSlice, &[&[zeros, ct], &x[1..]].concat())?;
             Ok([vec![Some(block)], vec![None; x.len() - 1]].concat())
         }
         Op::DynamicUpdateSlice => dynamic_update_slice(g, x, ct),
@@ -83,19 +89,21 @@ pub(crate) fn vjp(
         | Op::If
         | Op::Case
         | Op::ManualComputation(_)
-        | Op::Other(_) => {
-            let module = g.module.borrow();
-            let unit = location.unit.map(|id| module.unit(id).path.clone()).unwrap_or_default();
-            let op = match op {
-                Op::Reduce { kind, .. }
-                | Op::Scatter { kind, .. }
-                | Op::ReduceScatter { kind, .. }
-                | Op::AllReduce { kind, .. } => format!("{} with {}", op.name(), kind.op().name()),
-                op => op.name().to_owned(),
-            };
-            Err(GraphError::NotDifferentiable { unit, op })
-        }
+        | Op::Other(_) => Err(not_differentiable(g, instruction)),
     }
+}
+
+fn not_differentiable(g: &Graph, Instruction { op, location, .. }: &Instruction) -> GraphError {
+    let module = g.module.borrow();
+    let unit = location.unit.map(|id| module.unit(id).path.clone()).unwrap_or_default();
+    let op = match op {
+        Op::Reduce { kind, .. }
+        | Op::Scatter { kind, .. }
+        | Op::ReduceScatter { kind, .. }
+        | Op::AllReduce { kind, .. } => format!("{} with {}", op.name(), kind.op().name()),
+        op => op.name().to_owned(),
+    };
+    GraphError::NotDifferentiable { unit, op }
 }
 
 fn unary(g: &Graph, op: Unary, x: ValueId, y: ValueId, ct: ValueId) -> Result<Cotangents> {
@@ -227,13 +235,19 @@ fn broadcast_in_dim(g: &Graph, x: ValueId, shape: &Shape, dims: &[usize], ct: Va
     let x_dims = g.dims(x);
     let kept = |d: &usize| dims.iter().position(|to| to == d).is_some_and(|i| x_dims[i] == shape.dims()[*d]);
     let summed: Vec<usize> = (0..shape.rank()).filter(|d| !kept(d)).collect();
-    let sum = if summed.is_empty() { ct } else { g.sum(ct, &summed)? };
+    let sum = if summed.is_empty() { ct } else { g.sum(summable(g, ct)?, &summed)? };
     // The dims that are left stand in the result's order; a dim of `x` that was repeated has size 1 and is missing.
     let mut left: Vec<usize> = (0..dims.len()).filter(|&i| x_dims[i] == shape.dims()[dims[i]]).collect();
     let by_operand = left.clone();
     left.sort_by_key(|&i| dims[i]);
     let order: Vec<usize> = by_operand.iter().map(|&i| position(&left, i)).collect();
     g.reshape(g.transpose(sum, &order)?, &x_dims)
+}
+
+/// A cotangent of which many are added up: floats of 16 bits would soon be too large to notice another one.
+fn summable(g: &Graph, ct: ValueId) -> Result<ValueId> {
+    let is_narrow = matches!(g.dtype(ct), DType::Bf16 | DType::F16);
+    g.convert(ct, if is_narrow { DType::F32 } else { g.dtype(ct) })
 }
 
 /// Zeros around, and between, the elements that were taken.
@@ -324,7 +338,7 @@ impl Side<'_> {
             rhs_batch: other.batch.to_vec(),
             lhs_contracting: from_other.collect(),
             rhs_contracting: other.free(g),
-            result: g.dtype(self.value),
+            result: g.cotangent_ty(self.value).dtype,
             precision: dims.precision,
         };
         let product = g.op(Op::DotGeneral(product), &[ct, other.value])?;
@@ -366,7 +380,8 @@ fn gather(g: &Graph, [x, indices]: [ValueId; 2], dims: &GatherDims, ct: ValueId)
         indices_are_sorted: dims.indices_are_sorted,
         unique_indices: false,
     };
-    let zeros = g.full_like(x, 0.0)?;
+    let ct = summable(g, ct)?;
+    let zeros = g.full(g.dtype(ct), &g.dims(x), 0.0)?;
     let added = g.op(Op::Scatter { kind: Reduction::Add, dims: scatter }, &[zeros, indices, ct])?;
     g.op(Op::Boundary(Role::TableGradient), &[added])
 }

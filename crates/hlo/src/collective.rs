@@ -18,13 +18,12 @@
 //! Each is the transpose of one of them: `all_gather` of `reduce_scatter`, `all_reduce` of `vary`. A result of the
 //! region may vary along those axes only that split it. [`verify`](crate::verify()) holds all of this.
 
-use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, ReplicaGroups, TextError};
 use shardwright_tensor::{Shape, TensorType};
 
-use crate::{InferError, Instruction, Module, Op, Region, ValueId, ValueType};
+use crate::{InferError, Module, Region, ValueId, ValueType};
 
 /// Devices that exchange something: those whose places in a mesh differ along these axes only. The last axis is the
 /// fastest within a group.
@@ -46,14 +45,6 @@ pub struct ManualComputation {
     pub manual_axes: Vec<AxisName>,
     /// The global type of each result, which equal shards do not say.
     pub results: Vec<TensorType>,
-}
-
-/// What is wrong with how a value varies.
-pub(crate) enum VaryingProblem<'m> {
-    /// A collective in a place where it is not defined.
-    Collective { op: &'m str, axis: AxisName, reason: &'static str },
-    /// A result of the region that varies along an axis that does not split it.
-    Result { index: usize, axis: AxisName },
 }
 
 impl AxisGroup {
@@ -110,7 +101,7 @@ impl ManualComputation {
     ///
     /// # Errors
     /// When the sharding is for another rank.
-    pub fn shard_type(&self, sharding: &NamedSharding, ty: &TensorType) -> Result<TensorType, InferError> {
+    fn shard_type(&self, sharding: &NamedSharding, ty: &TensorType) -> Result<TensorType, InferError> {
         let wrong = |reason: String| InferError::Manual { reason };
         sharding.check_rank(ty.dims()).map_err(|e| wrong(e.to_string()))?;
         let shards = sharding.shards_per_dim();
@@ -201,104 +192,8 @@ impl ManualComputation {
         format!("in_shardings = {ins}, manual_axes = #sdy<manual_axes{{{axes}}}>, out_shardings = {outs}")
     }
 
-    /// Checks how the values of the region vary; see the module's documentation.
-    pub(crate) fn check_varying<'m>(&self, region: &'m Region) -> Vec<VaryingProblem<'m>> {
-        let mut varying = Varying { manual: self, axes: HashMap::new(), problems: Vec::new() };
-        for (&argument, sharding) in region.arguments.iter().zip(&self.in_shardings) {
-            varying.axes.insert(argument, self.split_over(sharding));
-        }
-        for instruction in &region.instructions {
-            varying.instruction(instruction);
-        }
-        for (index, (result, sharding)) in region.results.iter().zip(&self.out_shardings).enumerate() {
-            let found = varying.axes.remove(result).unwrap_or_default();
-            if let Some(axis) = found.difference(&self.split_over(sharding)).next().cloned() {
-                varying.problems.push(VaryingProblem::Result { index, axis });
-            }
-        }
-        varying.problems
-    }
-
-    /// The manual axes of more than one device that split an array.
-    fn split_over(&self, sharding: &NamedSharding) -> Axes {
-        let manual = sharding.spec().axes().filter(|axis| self.manual_axes.contains(axis));
-        manual.filter(|axis| sharding.mesh().axis_size(axis) > Some(1)).cloned().collect()
-    }
-
-    fn mesh(&self) -> Option<&AbstractMesh> {
+    pub(crate) fn mesh(&self) -> Option<&AbstractMesh> {
         self.in_shardings.iter().chain(&self.out_shardings).map(NamedSharding::mesh).next()
-    }
-}
-
-type Axes = BTreeSet<AxisName>;
-
-/// The axes along which the values of a region vary.
-struct Varying<'m, 'a> {
-    manual: &'a ManualComputation,
-    axes: HashMap<ValueId, Axes>,
-    problems: Vec<VaryingProblem<'m>>,
-}
-
-impl<'m> Varying<'m, '_> {
-    fn instruction(&mut self, instruction: &'m Instruction) {
-        let Instruction { op, operands, results, .. } = instruction;
-        if let Op::OptimizationBarrier = op {
-            for (operand, &result) in operands.iter().zip(results) {
-                let axes = self.axes.get(operand).cloned().unwrap_or_default();
-                self.axes.insert(result, axes);
-            }
-            return;
-        }
-        let mut axes = Axes::new();
-        self.collect(instruction, &mut axes);
-        match op {
-            Op::AllGather { axes: group, .. } | Op::ReduceScatter { axes: group, .. } => {
-                self.group(instruction, group, &axes, true);
-            }
-            Op::AllReduce { axes: group, .. } => {
-                self.group(instruction, group, &axes, true);
-                axes.retain(|axis| !group.axes().contains(axis));
-            }
-            Op::Vary(group) => {
-                self.group(instruction, group, &axes, false);
-                axes.extend(group.axes().iter().cloned());
-            }
-            _ => {}
-        }
-        for &result in results {
-            self.axes.insert(result, axes.clone());
-        }
-    }
-
-    /// Adds the axes of everything that an instruction uses, in its own regions too.
-    fn collect(&self, instruction: &Instruction, axes: &mut Axes) {
-        let used = instruction.operands.iter().filter_map(|operand| self.axes.get(operand));
-        axes.extend(used.flatten().cloned());
-        let inner = instruction.regions.iter().flat_map(|region| &region.instructions);
-        inner.for_each(|inner| self.collect(inner, axes));
-    }
-
-    /// Checks a collective whose operand has to vary along all of its axes, or none.
-    fn group(&mut self, instruction: &'m Instruction, group: &AxisGroup, found: &Axes, varies: bool) {
-        let Some(first) = group.axes().first() else { return };
-        let op = instruction.op.name();
-        let mut problem = |axis: &AxisName, reason| {
-            let axis = axis.clone();
-            self.problems.push(VaryingProblem::Collective { op, axis, reason });
-        };
-        if self.manual.mesh() != Some(group.mesh()) {
-            return problem(first, "its mesh is not that of the region around it");
-        }
-        for axis in group.axes() {
-            if !self.manual.manual_axes.contains(axis) {
-                problem(axis, "the region around it is not manual there");
-            } else if found.contains(axis) != varies {
-                problem(
-                    axis,
-                    if varies { "its operand is the same there" } else { "its operand varies there" },
-                );
-            }
-        }
     }
 }
 
@@ -308,7 +203,7 @@ mod tests {
     use shardwright_tensor::DType;
 
     use super::*;
-    use crate::{Binary, Location, Reduction, print, verify};
+    use crate::{Binary, Location, Op, Reduction, print, verify};
 
     fn mesh() -> AbstractMesh {
         AbstractMesh::parse("data=2,fsdp=2").unwrap()

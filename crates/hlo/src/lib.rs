@@ -47,6 +47,8 @@ pub mod proto;
 mod signature;
 mod stated;
 mod text;
+mod uses;
+mod varying;
 mod verify;
 
 pub use collective::{AxisGroup, ManualComputation};

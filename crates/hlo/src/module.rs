@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardwright_tensor::TensorType;
 
 use crate::infer::infer_instruction;
-use crate::{InferError, Op};
+use crate::{InferError, Op, Role};
 
 /// A program: a function over arrays, and the functions that it calls.
 ///
@@ -157,10 +157,12 @@ pub struct Argument {
 pub enum ArgumentKind {
     /// A parameter of the model.
     Parameter,
-    /// Something that is kept for one parameter, and of its shape, such as a moment of an optimizer.
+    /// Something that is kept for one parameter, such as a moment of an optimizer.
     State {
         /// The index of that parameter's argument.
         parameter: usize,
+        /// The dim of the parameter that it has not; without, it is of the parameter's shape.
+        without: Option<usize>,
     },
     /// A part of the batch; dim 0 counts examples.
     Batch,
@@ -292,6 +294,26 @@ impl Module {
         let id = u32::try_from(self.values.len()).expect("a program has fewer than 2^32 values");
         self.values.push(ty);
         ValueId(id)
+    }
+}
+
+impl Instruction {
+    /// A [boundary](Op::Boundary) with this role, which gives `operand` on as `result`.
+    pub fn boundary(role: Role, operand: ValueId, result: ValueId, location: Location) -> Instruction {
+        let (op, operands, results) = (Op::Boundary(role), vec![operand], vec![result]);
+        Instruction { op, operands, results, regions: Vec::new(), location }
+    }
+
+    /// Tells of each value that the instruction uses, and that those inside it use, values of their own included.
+    pub fn for_each_use(&self, mut tell: impl FnMut(ValueId)) {
+        let mut rest = vec![self];
+        while let Some(instruction) = rest.pop() {
+            instruction.operands.iter().for_each(|&value| tell(value));
+            for region in &instruction.regions {
+                region.results.iter().for_each(|&value| tell(value));
+                rest.extend(&region.instructions);
+            }
+        }
     }
 }
 

@@ -330,6 +330,11 @@ pub enum Role {
         /// Index into [`Module::arguments`](crate::Module::arguments).
         parameter: usize,
     },
+    /// The gradient of what the parameter that is this argument of the module holds at one index of its dim 0.
+    RowGradient {
+        /// Index into [`Module::arguments`](crate::Module::arguments).
+        parameter: usize,
+    },
     /// What looking up rows of a table adds to the table's gradient.
     TableGradient,
     /// An argument or output, next to the form in which it is stored.

@@ -41,6 +41,8 @@ impl fmt::Display for Parsed {
 struct Printer<'m> {
     module: &'m Module,
     annotations: Annotations<'m>,
+    /// Which of the module's sources are written once, at the end, and referred to where they are used.
+    shared: Vec<bool>,
     /// What each value is called, once it is defined.
     names: Vec<Option<String>>,
     next: usize,
@@ -50,7 +52,8 @@ struct Printer<'m> {
 
 impl<'m> Printer<'m> {
     fn new(module: &'m Module, annotations: Annotations<'m>) -> Self {
-        Printer { module, annotations, names: vec![None; module.values.len()], next: 0, depth: 2 }
+        let (shared, names) = (shared_sources(module), vec![None; module.values.len()]);
+        Printer { module, annotations, shared, names, next: 0, depth: 2 }
     }
 
     fn print(mut self) -> String {
@@ -75,6 +78,10 @@ impl<'m> Printer<'m> {
             self.function(out, function)?;
         }
         out.push_str("}\n");
+        for (index, source) in self.module.sources.iter().enumerate().filter(|(index, _)| self.shared[*index])
+        {
+            writeln!(out, "#loc{index} = loc{source}")?;
+        }
         Ok(())
     }
 
@@ -300,11 +307,18 @@ impl<'m> Printer<'m> {
 
     /// Ends a line with where its instruction comes from.
     fn location(&self, out: &mut String, location: Location) -> fmt::Result {
-        let source = location.source.and_then(|id| self.module.sources.get(id.0 as usize));
-        match (location.unit.map(|unit| &self.module.unit(unit).path), location.phase) {
-            (Some(path), Phase::Forward) => writeln!(out, " loc({})", Quoted(path)),
-            (Some(path), phase) => writeln!(out, " loc({})", Quoted(&format!("{path}/{phase}"))),
-            (None, _) => writeln!(out, "{}{}", source.map_or("", |_| " loc"), source.map_or("", |s| s)),
+        if let Some(unit) = location.unit {
+            let path = &self.module.unit(unit).path;
+            return match location.phase {
+                Phase::Forward => writeln!(out, " loc({})", Quoted(path)),
+                phase => writeln!(out, " loc({})", Quoted(&format!("{path}/{phase}"))),
+            };
+        }
+        let source = location.source.map(|id| id.0 as usize);
+        match source.and_then(|index| Some((index, self.module.sources.get(index)?))) {
+            Some((index, _)) if self.shared[index] => writeln!(out, " loc(#loc{index})"),
+            Some((_, source)) => writeln!(out, " loc{source}"),
+            None => writeln!(out),
         }
     }
 
@@ -315,6 +329,22 @@ impl<'m> Printer<'m> {
     fn name(&self, value: ValueId) -> &str {
         self.names[value.index()].as_deref().unwrap_or("%undefined")
     }
+}
+
+/// For each source of a module, whether it is long and more than one instruction has it: written out each time, a text
+/// could become many times as long as the one that was read.
+fn shared_sources(module: &Module) -> Vec<bool> {
+    const LONG: usize = 120;
+    let mut uses = vec![0usize; module.sources.len()];
+    let bodies = module.functions.iter().map(|function| &function.body.instructions);
+    let mut rest: Vec<&Instruction> = bodies.chain([&module.instructions]).flatten().collect();
+    while let Some(instruction) = rest.pop() {
+        if let Some(uses) = instruction.location.source.and_then(|id| uses.get_mut(id.0 as usize)) {
+            *uses += 1;
+        }
+        rest.extend(instruction.regions.iter().flat_map(|region| &region.instructions));
+    }
+    module.sources.iter().zip(uses).map(|(source, uses)| source.len() > LONG && uses > 1).collect()
 }
 
 /// A type in MLIR's spelling.

@@ -1,5 +1,7 @@
 //! What a program takes and gives, whatever form it is in: what a sharding plan needs to know of it.
 
+use std::sync::Arc;
+
 use shardwright_mesh::{AbstractMesh, HloSharding, SdySharding};
 use shardwright_tensor::TensorType;
 
@@ -55,8 +57,8 @@ pub enum StatedSharding {
         /// The sharding.
         sharding: SdySharding,
     },
-    /// HLO's form.
-    Hlo(HloSharding),
+    /// HLO's form. Outputs share it, since one may stand for them all and list many devices.
+    Hlo(Arc<HloSharding>),
 }
 
 impl Module {

@@ -44,13 +44,6 @@ impl Default for Stated {
     }
 }
 
-impl Stated {
-    /// The mesh that shardings call `name`.
-    pub fn mesh(&self, name: &str) -> Option<&Mesh> {
-        self.meshes.iter().find(|(n, _)| n == name).map(|(_, mesh)| mesh)
-    }
-}
-
 impl Positions {
     /// Where a value is defined, if the text defines it.
     pub fn of(&self, value: ValueId) -> Option<Position> {

@@ -20,8 +20,8 @@ use shardwright_mesh::AxisName;
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
-use crate::collective::VaryingProblem;
 use crate::infer::{List, infer_instruction};
+use crate::varying::VaryingProblem;
 use crate::{
     Argument, ArgumentKind, AxisGroup, Function, InferError, Instruction, ManualComputation, Module, Op,
     Output, Region, Role, Unit, ValueId, ValueType,
@@ -146,7 +146,10 @@ pub enum Problem {
         index: usize,
     },
     /// A state or gradient that is not shaped as its parameter.
-    #[error("{user} has shape {found}, its parameter {name} is {expected}")]
+    #[error(
+        "{user} has shape {found}, its parameter {name} is {expected}{}",
+        .without.map_or(String::new(), |dim| format!(" and it is without dim {dim}"))
+    )]
     ParameterShape {
         /// Which state or gradient.
         user: String,
@@ -156,6 +159,8 @@ pub enum Problem {
         name: String,
         /// The type of the parameter.
         expected: TensorType,
+        /// The dim of the parameter that it has not.
+        without: Option<usize>,
     },
     /// An output that cannot take over its donor's memory.
     #[error("output {output} cannot take over the memory of argument {donor}: {reason}")]
@@ -185,7 +190,7 @@ pub enum Problem {
     },
 }
 
-/// Checks a module; see [`VerifyErrors`] for what it reports.
+/// Checks a module; [`Problem`] has what it looks for.
 ///
 /// # Errors
 /// All problems of the module, in program order.
@@ -250,8 +255,8 @@ impl<'m> Verifier<'m> {
         for Argument { name, value, kind, .. } in arguments {
             self.define(*value, |_| format!("argument {name}"));
             self.passable(*value, || format!("argument {name}"));
-            if let ArgumentKind::State { parameter } = *kind {
-                self.shaped_as_parameter(*value, parameter, |_| format!("state {name}"));
+            if let ArgumentKind::State { parameter, without } = *kind {
+                self.shaped_as_parameter(*value, parameter, without, |_| format!("state {name}"));
             }
         }
         self.distinct_names("arguments", arguments.iter().map(|a| a.name.as_str()));
@@ -310,7 +315,10 @@ impl<'m> Verifier<'m> {
         }
         match op {
             Op::Boundary(Role::Gradient { parameter }) => {
-                self.shaped_as_parameter(operands[0], *parameter, name);
+                self.shaped_as_parameter(operands[0], *parameter, None, name);
+            }
+            Op::Boundary(Role::RowGradient { parameter }) => {
+                self.shaped_as_parameter(operands[0], *parameter, Some(0), name);
             }
             Op::ManualComputation(manual) => self.varying(manual, &regions[0], name),
             Op::AllGather { axes, .. }
@@ -473,7 +481,14 @@ impl<'m> Verifier<'m> {
         }
     }
 
-    fn shaped_as_parameter(&mut self, value: ValueId, index: usize, user: impl FnOnce(&Self) -> String) {
+    /// Whether a value has the dims of a parameter, but for the one that it is without.
+    fn shaped_as_parameter(
+        &mut self,
+        value: ValueId,
+        index: usize,
+        without: Option<usize>,
+        user: impl FnOnce(&Self) -> String,
+    ) {
         let parameter = self.module.arguments.get(index).filter(|a| a.kind == ArgumentKind::Parameter);
         let Some(parameter) = parameter else {
             let user = user(self);
@@ -483,11 +498,13 @@ impl<'m> Verifier<'m> {
         let (Some(found), Some(expected)) = (self.type_of(value), self.type_of(parameter.value)) else {
             return; // Reported where the value is defined.
         };
-        if found.shape != expected.shape {
+        let kept = expected.dims().iter().enumerate().filter(|(dim, _)| Some(*dim) != without);
+        let is_there = without.is_none_or(|dim| dim < expected.rank());
+        if !is_there || !kept.map(|(_, size)| size).eq(found.dims()) {
             let (found, expected) = (found.clone(), expected.clone());
             let name = parameter.name.clone();
             let user = user(self);
-            self.problems.push(Problem::ParameterShape { user, found, name, expected });
+            self.problems.push(Problem::ParameterShape { user, found, name, expected, without });
         }
     }
 

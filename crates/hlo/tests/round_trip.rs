@@ -1,6 +1,7 @@
 //! What is printed is read back as what it was, and no text makes reading, checking or printing panic.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -212,7 +213,7 @@ impl Builder {
     fn sharding(&self, value: ValueId, more: u8) -> StatedSharding {
         let rank = self.module.values[value.index()].tensor().map_or(0, TensorType::rank);
         if more.is_multiple_of(7) && self.module.values[value.index()].tensor().is_some() {
-            return StatedSharding::Hlo("{replicated}".parse().unwrap());
+            return StatedSharding::Hlo(Arc::new("{replicated}".parse().unwrap()));
         }
         let dims = ["{\"x\"}", "{?}", "{\"y\":(1)2, ?}p1", "{}"];
         let dims: Vec<&str> =
@@ -220,7 +221,8 @@ impl Builder {
         let name = if more.is_multiple_of(2) { "mesh" } else { "other mesh" };
         let name_text = if more.is_multiple_of(2) { "mesh" } else { "\"other mesh\"" };
         let sharding = format!("<@{name_text}, [{}]>", dims.join(", ")).parse().unwrap();
-        StatedSharding::Sdy { mesh: self.stated.mesh(name).unwrap().shape().clone(), sharding }
+        let (_, mesh) = self.stated.meshes.iter().find(|(known, _)| known == name).unwrap();
+        StatedSharding::Sdy { mesh: mesh.shape().clone(), sharding }
     }
 }
 

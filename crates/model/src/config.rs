@@ -1,20 +1,19 @@
 //! What a Hugging Face `config.json` means.
 
 mod error;
+mod layers;
+mod meaning;
 mod raw;
+mod refused;
 
 use serde_json::{Map, Value};
 use shardwright_tensor::DType;
 
+use crate::activation::Activation;
+use crate::family::{Classes, Family, NormForm};
 use crate::rotary::RotaryConfig;
-use raw::RawConfig;
 
 pub use error::{ConfigError, ConfigProblem};
-
-/// Sizes up to this are possible, so that no parameter is too large to be addressed.
-const LARGEST_SIZE: usize = 1 << 24;
-const MOST_LAYERS: usize = 1 << 12;
-const MOST_POSITIONS: usize = 1 << 31;
 
 /// The model that a `config.json` describes, with everything else the file says.
 ///
@@ -24,24 +23,70 @@ const MOST_POSITIONS: usize = 1 << 31;
 pub struct ModelConfig {
     /// The file, member by member, as it was written.
     written: Map<String, Value>,
+    family: Family,
     vocab_size: usize,
     hidden_size: usize,
     intermediate_size: usize,
-    num_hidden_layers: usize,
     num_attention_heads: usize,
     num_key_value_heads: usize,
     head_dim: usize,
     max_position_embeddings: usize,
     rms_norm_eps: f64,
     initializer_range: f64,
-    rotary: RotaryConfig,
-    attention_bias: bool,
-    mlp_bias: bool,
+    /// In layers that see everything, and in those that see a window.
+    rotary: [RotaryConfig; 2],
+    choices: Choices,
+    layers: Vec<LayerKind>,
+    sliding_window: Option<usize>,
     tie_word_embeddings: bool,
     dtype: Option<DType>,
     bos_token_id: Option<u32>,
     eos_token_ids: Vec<u32>,
     padding_row: Option<usize>,
+}
+
+/// What the attention of a layer looks at. Layers of one kind are the same function of their weights, so they can be
+/// run as one loop over stacked weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LayerKind {
+    /// A position sees itself and all before it.
+    Full,
+    /// A position sees itself and what comes before, [`ModelConfig::sliding_window`] positions in all.
+    Sliding,
+}
+
+/// What decoders do differently, besides their sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choices {
+    pub(crate) qkv_bias: bool,
+    pub(crate) o_bias: bool,
+    pub(crate) mlp_bias: bool,
+    /// Whether queries and keys are normed, head by head.
+    pub(crate) query_key_norms: bool,
+    pub(crate) norm: NormForm,
+    /// Whether attention and MLP are normed behind as well as before.
+    pub(crate) norms_outputs: bool,
+    pub(crate) activation: Activation,
+    /// What rows of the token table are multiplied by.
+    pub(crate) embedding_scale: Option<f64>,
+    /// What queries are multiplied by.
+    pub(crate) query_scale: f64,
+    /// Bound of attention scores.
+    pub(crate) score_cap: Option<f64>,
+    /// Bound of logits.
+    pub(crate) logit_cap: Option<f64>,
+}
+
+impl LayerKind {
+    pub(crate) const ALL: [LayerKind; 2] = [LayerKind::Full, LayerKind::Sliding];
+
+    /// The name in `layer_types`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LayerKind::Full => "full_attention",
+            LayerKind::Sliding => "sliding_attention",
+        }
+    }
 }
 
 impl ModelConfig {
@@ -50,7 +95,7 @@ impl ModelConfig {
         let parse = || {
             let written = serde_json::from_str(text).map_err(|e| ConfigProblem::json(&e, text))?;
             let raw = serde_json::from_str(text).map_err(|e| ConfigProblem::json(&e, text))?;
-            meaning(raw, written)
+            meaning::meaning(raw, written)
         };
         parse().map_err(|problem| ConfigError::new(source_name, problem))
     }
@@ -64,7 +109,7 @@ impl ModelConfig {
 
     /// The same model with another number of tokens.
     pub fn with_vocab_size(mut self, vocab_size: usize) -> Result<ModelConfig, ConfigError> {
-        size("vocab_size", vocab_size, LARGEST_SIZE)
+        meaning::size("vocab_size", vocab_size, meaning::LARGEST_SIZE)
             .map_err(|problem| ConfigError::new("config.json", problem))?;
         self.vocab_size = vocab_size;
         self.written.insert("vocab_size".to_owned(), vocab_size.into());
@@ -84,6 +129,21 @@ impl ModelConfig {
         Ok(self)
     }
 
+    /// The family, as `model_type` names it.
+    pub fn model_type(&self) -> &'static str {
+        self.family.traits().model_type
+    }
+
+    /// The class of the whole model: `LlamaForCausalLM`.
+    pub fn model_class(&self) -> &'static str {
+        self.classes().causal_lm
+    }
+
+    /// The class of its layers, which FSDP wraps if nothing else is said: `LlamaDecoderLayer`.
+    pub fn decoder_layer_class(&self) -> &'static str {
+        self.classes().decoder_layer
+    }
+
     /// Rows of the token tables.
     pub fn vocab_size(&self) -> usize {
         self.vocab_size
@@ -101,7 +161,17 @@ impl ModelConfig {
 
     /// Number of decoder layers.
     pub fn num_hidden_layers(&self) -> usize {
-        self.num_hidden_layers
+        self.layers.len()
+    }
+
+    /// The kind of each layer, first to last.
+    pub fn layer_kinds(&self) -> &[LayerKind] {
+        &self.layers
+    }
+
+    /// How many positions a layer of kind [`LayerKind::Sliding`] looks at, its own among them.
+    pub fn sliding_window(&self) -> Option<usize> {
+        self.sliding_window
     }
 
     /// Query heads per layer.
@@ -134,19 +204,23 @@ impl ModelConfig {
         self.initializer_range
     }
 
-    /// How positions turn into angles.
-    pub fn rotary(&self) -> &RotaryConfig {
-        &self.rotary
+    /// How positions turn into angles in layers of this kind.
+    pub fn rotary(&self, kind: LayerKind) -> &RotaryConfig {
+        let [full, sliding] = &self.rotary;
+        match kind {
+            LayerKind::Full => full,
+            LayerKind::Sliding => sliding,
+        }
     }
 
-    /// Whether the attention projections have biases.
+    /// Whether the projections to queries, keys and values have biases.
     pub fn attention_bias(&self) -> bool {
-        self.attention_bias
+        self.choices.qkv_bias
     }
 
     /// Whether the MLP projections have biases.
     pub fn mlp_bias(&self) -> bool {
-        self.mlp_bias
+        self.choices.mlp_bias
     }
 
     /// Whether the output table is the input table.
@@ -174,87 +248,12 @@ impl ModelConfig {
     pub fn eos_token_ids(&self) -> &[u32] {
         &self.eos_token_ids
     }
-}
 
-/// What was written, with defaults in place, once it is known to be a model that is supported.
-fn meaning(raw: RawConfig, written: Map<String, Value>) -> Result<ModelConfig, ConfigProblem> {
-    raw.refuse_unsupported()?;
-    let hidden_size = size("hidden_size", raw.hidden_size.unwrap_or(4096), LARGEST_SIZE)?;
-    let num_attention_heads =
-        size("num_attention_heads", raw.num_attention_heads.unwrap_or(32), LARGEST_SIZE)?;
-    let num_key_value_heads =
-        size("num_key_value_heads", raw.num_key_value_heads.unwrap_or(num_attention_heads), LARGEST_SIZE)?;
-    divisible(("num_attention_heads", num_attention_heads), ("num_key_value_heads", num_key_value_heads))?;
-    let head_dim = match raw.head_dim {
-        Some(head_dim) => size("head_dim", head_dim, LARGEST_SIZE)?,
-        None => divisible(("hidden_size", hidden_size), ("num_attention_heads", num_attention_heads))?,
-    };
-    if !head_dim.is_multiple_of(2) {
-        let supported = "even numbers, since rotary embeddings turn pairs";
-        return Err(ConfigProblem::Unsupported { field: "head_dim", found: head_dim.to_string(), supported });
+    pub(crate) fn choices(&self) -> &Choices {
+        &self.choices
     }
-    size("num_attention_heads x head_dim", num_attention_heads.saturating_mul(head_dim), LARGEST_SIZE)?;
-    let vocab_size = size("vocab_size", raw.vocab_size.unwrap_or(32_000), LARGEST_SIZE)?;
-    Ok(ModelConfig {
-        vocab_size,
-        hidden_size,
-        intermediate_size: size("intermediate_size", raw.intermediate_size.unwrap_or(11_008), LARGEST_SIZE)?,
-        num_hidden_layers: size("num_hidden_layers", raw.num_hidden_layers.unwrap_or(32), MOST_LAYERS)?,
-        num_attention_heads,
-        num_key_value_heads,
-        head_dim,
-        max_position_embeddings: size(
-            "max_position_embeddings",
-            raw.max_position_embeddings.unwrap_or(2048),
-            MOST_POSITIONS,
-        )?,
-        rms_norm_eps: small("rms_norm_eps", raw.rms_norm_eps.unwrap_or(1e-6))?,
-        initializer_range: small("initializer_range", raw.initializer_range.unwrap_or(0.02))?,
-        rotary: raw.rotary(head_dim)?,
-        attention_bias: raw.attention_bias.unwrap_or(false),
-        mlp_bias: raw.mlp_bias.unwrap_or(false),
-        tie_word_embeddings: raw.tie_word_embeddings.unwrap_or(false),
-        dtype: raw.dtype()?,
-        bos_token_id: raw.bos_token_id,
-        eos_token_ids: raw.eos_token_id.into(),
-        padding_row: raw.pad_token_id.map(|id| padding_row(id, vocab_size)).transpose()?,
-        written,
-    })
-}
 
-/// A size that is positive and within reason.
-fn size(field: &'static str, found: usize, most: usize) -> Result<usize, ConfigProblem> {
-    if (1..=most).contains(&found) { Ok(found) } else { Err(ConfigProblem::Size { field, found, most }) }
-}
-
-fn padding_row(id: i64, vocab_size: usize) -> Result<usize, ConfigProblem> {
-    let row = match usize::try_from(id) {
-        Ok(row) => Some(row),
-        Err(_) => usize::try_from(id.unsigned_abs()).ok().and_then(|back| vocab_size.checked_sub(back)),
-    };
-    row.filter(|row| *row < vocab_size).ok_or_else(|| ConfigProblem::Unsupported {
-        field: "pad_token_id",
-        found: format!("{id} with a vocab_size of {vocab_size}"),
-        supported: "ids of the vocabulary, or from its end if negative",
-    })
-}
-
-/// The quotient of two fields.
-fn divisible(
-    (field, found): (&'static str, usize),
-    (divisor_field, divisor): (&'static str, usize),
-) -> Result<usize, ConfigProblem> {
-    if found.is_multiple_of(divisor) {
-        return Ok(found / divisor);
+    pub(crate) fn classes(&self) -> &'static Classes {
+        &self.family.traits().classes
     }
-    Err(ConfigProblem::NotDivisible { field, found, divisor_field, divisor })
-}
-
-/// A number from 0 up to 1.
-fn small(field: &'static str, found: f64) -> Result<f64, ConfigProblem> {
-    let supported = "numbers from 0 to 1";
-    if (0.0..=1.0).contains(&found) {
-        return Ok(found);
-    }
-    Err(ConfigProblem::Unsupported { field, found: found.to_string(), supported })
 }

@@ -1,9 +1,13 @@
-//! Decoder models, as Hugging Face configures and names them.
+//! Decoder models, as Hugging Face configures and names them: Llama, Mistral, Qwen2, Qwen3, Gemma, Gemma 2 and the text
+//! models of Gemma 3.
 //!
 //! [`ModelConfig`] is what a `config.json` means. Parsing it decides whether the model can be run as it was
 //! meant: a setting that would change the numbers and is not supported (an unknown rotary scaling, attention
-//! dropout, another activation) is an error that names the field, and never ignored. Everything else that the
-//! file says is kept, and [`ModelConfig::to_json`] writes it back.
+//! dropout, a window in a family that has none) is an error that names the field, and never ignored. Everything else
+//! that the file says is kept, and [`ModelConfig::to_json`] writes it back.
+//!
+//! There is one decoder. What a family does differently is a table (`family.rs`), what one model does a few choices
+//! that its configuration holds. Layers of one [`LayerKind`] are the same function of their weights.
 //!
 //! [`parameters`] and [`modules`] list what such a model consists of under the names and classes of the original
 //! implementation, because those names are what users meet in checkpoints, wrap policies and error messages.
@@ -29,16 +33,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod activation;
+mod attention;
 mod config;
-mod llama;
+mod decoder;
+mod family;
+mod layer;
 mod loss;
 mod parameters;
 mod rotary;
+mod stacked;
 mod tensor;
 
-pub use config::{ConfigError, ConfigProblem, ModelConfig};
-pub use llama::{Weights, logits};
+pub use config::{ConfigError, ConfigProblem, LayerKind, ModelConfig};
+pub use decoder::{Weights, logits};
 pub use loss::{CausalLoss, IGNORED_LABEL, causal_loss};
 pub use parameters::{Init, ModuleInfo, ParameterInfo, ParameterKind, modules, parameter_count, parameters};
-pub use rotary::{RotaryConfig, RotaryError, RotaryScaling};
+pub use rotary::{RotaryConfig, RotaryError, RotaryScaling, Rotation, rotation};
+pub use stacked::{StackError, StackedParameter, stacked_modules, stacked_parameters};
 pub use tensor::{TensorError, TensorStyle, tensor_plan};

@@ -1,6 +1,7 @@
 //! What a model consists of: its parameters and its modules, under their original names.
 
 use crate::ModelConfig;
+use crate::family::NormForm;
 
 /// One trainable array.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,8 +73,9 @@ impl ParameterInfo {
 
 /// The parameters of a model in the order of the original implementation. A tied output table is not among them.
 pub fn parameters(config: &ModelConfig) -> Vec<ParameterInfo> {
-    let list = List { std: config.initializer_range(), parameters: Vec::new() };
-    list.model(config)
+    let is_tied = config.tie_word_embeddings();
+    let untied = parts(config).filter(|part| !(is_tied && part.path == "lm_head"));
+    untied.flat_map(|part| part.parameters(config)).collect()
 }
 
 /// The number of trainable elements; a tied table counts once.
@@ -83,94 +85,113 @@ pub fn parameter_count(config: &ModelConfig) -> usize {
 
 /// The modules that hold parameters, directly or further down, each after the one that contains it.
 pub fn modules(config: &ModelConfig) -> Vec<ModuleInfo> {
-    const LAYER: [(&str, &str); 12] = [
-        ("", "LlamaDecoderLayer"),
-        (".self_attn", "LlamaAttention"),
-        (".self_attn.q_proj", "Linear"),
-        (".self_attn.k_proj", "Linear"),
-        (".self_attn.v_proj", "Linear"),
-        (".self_attn.o_proj", "Linear"),
-        (".mlp", "LlamaMLP"),
-        (".mlp.gate_proj", "Linear"),
-        (".mlp.up_proj", "Linear"),
-        (".mlp.down_proj", "Linear"),
-        (".input_layernorm", "LlamaRMSNorm"),
-        (".post_attention_layernorm", "LlamaRMSNorm"),
-    ];
-    let module = |path: &str, class| ModuleInfo { path: path.to_owned(), class };
-    let mut modules = vec![
-        module("", "LlamaForCausalLM"),
-        module("model", "LlamaModel"),
-        module("model.embed_tokens", "Embedding"),
-    ];
-    for layer in 0..config.num_hidden_layers() {
-        modules.extend(LAYER.map(|(path, class)| module(&format!("model.layers.{layer}{path}"), class)));
-    }
-    modules.push(module("model.norm", "LlamaRMSNorm"));
-    modules.push(module("lm_head", "Linear"));
-    modules
+    parts(config).map(|part| ModuleInfo { path: part.path, class: part.class }).collect()
 }
 
-/// The parameters so far.
-struct List {
-    std: f64,
-    parameters: Vec<ParameterInfo>,
+/// A module, and what it holds itself.
+struct Part {
+    path: String,
+    class: &'static str,
+    holds: Holds,
 }
 
-impl List {
-    fn model(mut self, config: &ModelConfig) -> Vec<ParameterInfo> {
-        let table = [config.vocab_size(), config.hidden_size()];
-        let init = Init::Normal { std: self.std, zero_row: config.padding_row() };
-        self.push("model.embed_tokens.weight".to_owned(), table.to_vec(), init, ParameterKind::Embedding);
-        for layer in 0..config.num_hidden_layers() {
-            self.layer(&format!("model.layers.{layer}"), config);
-        }
-        self.norm("model.norm", config);
-        if !config.tie_word_embeddings() {
-            self.weight("lm_head", table);
-        }
-        self.parameters
-    }
+/// What parameters a module has, besides those of the modules in it.
+#[derive(Clone, Copy)]
+enum Holds {
+    Nothing,
+    Table,
+    Norm { size: usize },
+    Linear { shape: [usize; 2], has_bias: bool },
+}
 
-    fn layer(&mut self, path: &str, config: &ModelConfig) {
-        let (hidden, inner) = (config.hidden_size(), config.intermediate_size());
-        let q_dim = config.num_attention_heads() * config.head_dim();
-        let kv_dim = config.num_key_value_heads() * config.head_dim();
-        for (name, shape) in [
-            ("q_proj", [q_dim, hidden]),
-            ("k_proj", [kv_dim, hidden]),
-            ("v_proj", [kv_dim, hidden]),
-            ("o_proj", [hidden, q_dim]),
-        ] {
-            self.linear(&format!("{path}.self_attn.{name}"), shape, config.attention_bias());
+/// All modules, in the order of the original implementation.
+fn parts(config: &ModelConfig) -> impl Iterator<Item = Part> {
+    let classes = config.classes();
+    let part = |path: &str, class, holds| Part { path: path.to_owned(), class, holds };
+    let head = Holds::Linear { shape: [config.vocab_size(), config.hidden_size()], has_bias: false };
+    let before = [
+        part("", classes.causal_lm, Holds::Nothing),
+        part("model", classes.model, Holds::Nothing),
+        part("model.embed_tokens", classes.embedding, Holds::Table),
+    ];
+    let behind = [
+        part("model.norm", classes.norm, Holds::Norm { size: config.hidden_size() }),
+        part("lm_head", "Linear", head),
+    ];
+    let layer = layer_parts(config);
+    let layers = (0..config.num_hidden_layers()).flat_map(move |index| {
+        let within = |part: &(&str, _, _)| Part {
+            path: format!("model.layers.{index}{}", part.0),
+            class: part.1,
+            holds: part.2,
+        };
+        layer.iter().map(within).collect::<Vec<_>>()
+    });
+    before.into_iter().chain(layers).chain(behind)
+}
+
+/// The modules of a layer, with their paths behind its own. All layers have the same.
+fn layer_parts(config: &ModelConfig) -> Vec<(&'static str, &'static str, Holds)> {
+    let (classes, choices) = (config.classes(), config.choices());
+    let (hidden, inner, head_dim) = (config.hidden_size(), config.intermediate_size(), config.head_dim());
+    let q_dim = config.num_attention_heads() * head_dim;
+    let kv_dim = config.num_key_value_heads() * head_dim;
+    let linear = |path, shape, has_bias| (path, "Linear", Holds::Linear { shape, has_bias });
+    let norm = |path, size| (path, classes.norm, Holds::Norm { size });
+    let norm_if = |wanted: bool, path, size| wanted.then(|| norm(path, size));
+
+    let mut parts = vec![
+        ("", classes.decoder_layer, Holds::Nothing),
+        (".self_attn", classes.attention, Holds::Nothing),
+        linear(".self_attn.q_proj", [q_dim, hidden], choices.qkv_bias),
+        linear(".self_attn.k_proj", [kv_dim, hidden], choices.qkv_bias),
+        linear(".self_attn.v_proj", [kv_dim, hidden], choices.qkv_bias),
+        linear(".self_attn.o_proj", [hidden, q_dim], choices.o_bias),
+    ];
+    parts.extend(norm_if(choices.query_key_norms, ".self_attn.q_norm", head_dim));
+    parts.extend(norm_if(choices.query_key_norms, ".self_attn.k_norm", head_dim));
+    parts.extend([
+        (".mlp", classes.mlp, Holds::Nothing),
+        linear(".mlp.gate_proj", [inner, hidden], choices.mlp_bias),
+        linear(".mlp.up_proj", [inner, hidden], choices.mlp_bias),
+        linear(".mlp.down_proj", [hidden, inner], choices.mlp_bias),
+        norm(".input_layernorm", hidden),
+        norm(".post_attention_layernorm", hidden),
+    ]);
+    parts.extend(norm_if(choices.norms_outputs, ".pre_feedforward_layernorm", hidden));
+    parts.extend(norm_if(choices.norms_outputs, ".post_feedforward_layernorm", hidden));
+    parts
+}
+
+impl Part {
+    /// The parameters that the module itself holds.
+    fn parameters(&self, config: &ModelConfig) -> Vec<ParameterInfo> {
+        let parameter = |part: &str, shape: &[usize], init, kind| ParameterInfo {
+            name: format!("{}.{part}", self.path),
+            shape: shape.to_vec(),
+            init,
+            kind,
+        };
+        let normal = |zero_row| Init::Normal { std: config.initializer_range(), zero_row };
+        match self.holds {
+            Holds::Nothing => Vec::new(),
+            Holds::Table => {
+                let shape = [config.vocab_size(), config.hidden_size()];
+                vec![parameter("weight", &shape, normal(config.padding_row()), ParameterKind::Embedding)]
+            }
+            Holds::Norm { size } => {
+                let init = match config.choices().norm {
+                    NormForm::Factor => Init::Ones,
+                    NormForm::OffsetFromOne => Init::Zeros,
+                };
+                vec![parameter("weight", &[size], init, ParameterKind::Norm)]
+            }
+            Holds::Linear { shape, has_bias } => {
+                let mut own = vec![parameter("weight", &shape, normal(None), ParameterKind::Matrix)];
+                let bias = || parameter("bias", &shape[..1], Init::Zeros, ParameterKind::Bias);
+                own.extend(has_bias.then(bias));
+                own
+            }
         }
-        for (name, shape) in
-            [("gate_proj", [inner, hidden]), ("up_proj", [inner, hidden]), ("down_proj", [hidden, inner])]
-        {
-            self.linear(&format!("{path}.mlp.{name}"), shape, config.mlp_bias());
-        }
-        self.norm(&format!("{path}.input_layernorm"), config);
-        self.norm(&format!("{path}.post_attention_layernorm"), config);
-    }
-
-    fn linear(&mut self, path: &str, shape: [usize; 2], has_bias: bool) {
-        self.weight(path, shape);
-        if has_bias {
-            self.push(format!("{path}.bias"), vec![shape[0]], Init::Zeros, ParameterKind::Bias);
-        }
-    }
-
-    fn weight(&mut self, path: &str, shape: [usize; 2]) {
-        let init = Init::Normal { std: self.std, zero_row: None };
-        self.push(format!("{path}.weight"), shape.to_vec(), init, ParameterKind::Matrix);
-    }
-
-    fn norm(&mut self, path: &str, config: &ModelConfig) {
-        let shape = vec![config.hidden_size()];
-        self.push(format!("{path}.weight"), shape, Init::Ones, ParameterKind::Norm);
-    }
-
-    fn push(&mut self, name: String, shape: Vec<usize>, init: Init, kind: ParameterKind) {
-        self.parameters.push(ParameterInfo { name, shape, init, kind });
     }
 }

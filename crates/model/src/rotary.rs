@@ -1,13 +1,19 @@
 //! Rotary position embeddings: the angle by which each pair of a head's elements turns per position.
+//!
+//! Angles are worked out in f32 whatever the dtype of a model is, and only their cosines and sines are rounded: at
+//! position 8191, an angle from numbers rounded to bf16 would be wrong by whole turns.
+
+mod error;
+mod written;
 
 use std::f64::consts::TAU;
 
-use serde_json::{Map, Value};
-use thiserror::Error;
+use shardwright_graph::{Graph, GraphError, Value};
+use shardwright_hlo::Unary;
+use shardwright_tensor::{DType, HostArray};
 
-/// The default of `rope_theta`.
-const DEFAULT_THETA: f64 = 10_000.0;
-const SUPPORTED: &str = "default, linear, llama3";
+pub use error::RotaryError;
+pub(crate) use written::{RotaryFields, by_kind};
 
 /// How positions turn into angles.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +34,13 @@ pub enum RotaryScaling {
         /// Every frequency is divided by this.
         factor: f64,
     },
+    /// By the length of the sequence: up to the longest that the model is made for, not at all; beyond, the base grows.
+    Dynamic {
+        /// How much the base grows.
+        factor: f64,
+        /// The longest sequence that the model is made for.
+        max_position_embeddings: usize,
+    },
     /// By wavelength, as Llama 3.1 does: short ones stay, long ones are divided, those between are blended.
     Llama3 {
         /// What the low frequencies are divided by.
@@ -39,72 +52,30 @@ pub enum RotaryScaling {
         /// The context of the first training.
         original_max_position_embeddings: usize,
     },
+    /// YaRN: by the index of the pair, blended between those of two wavelengths; queries and keys grow as well.
+    Yarn {
+        /// What the low frequencies are divided by.
+        factor: f64,
+        /// What cosines and sines are multiplied by.
+        attention_factor: f64,
+        /// From this many turns within the original context on, frequencies stay.
+        beta_fast: f64,
+        /// Up to this many turns within the original context, frequencies are divided.
+        beta_slow: f64,
+        /// Whether the blending starts and ends at whole pairs.
+        truncate: bool,
+        /// The context of the first training.
+        original_max_position_embeddings: usize,
+    },
 }
 
-/// Why a rotary setting cannot be followed. The field is `rope_scaling` or `rope_parameters`.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum RotaryError {
-    /// A type that is not implemented.
-    #[error("{field}: type {found:?} is not supported; supported are {SUPPORTED}")]
-    Type {
-        /// The field of the configuration.
-        field: &'static str,
-        /// The type it names.
-        found: String,
-    },
-    /// No type where one is needed.
-    #[error("{field} names no rope_type; supported are {SUPPORTED}")]
-    NoType {
-        /// The field of the configuration.
-        field: &'static str,
-    },
-    /// A member that the type needs is missing.
-    #[error("{field} of type {ty} needs {member}")]
-    Missing {
-        /// The field of the configuration.
-        field: &'static str,
-        /// The type it names.
-        ty: String,
-        /// What is missing.
-        member: &'static str,
-    },
-    /// A member that has no meaning for the type.
-    #[error("{field} of type {ty} has no use for {member}; supported are {SUPPORTED}")]
-    Unused {
-        /// The field of the configuration.
-        field: &'static str,
-        /// The type it names.
-        ty: String,
-        /// The member.
-        member: String,
-    },
-    /// A number outside its range.
-    #[error("{field}.{member} is {found}, but must be {needed}")]
-    Value {
-        /// The field of the configuration.
-        field: &'static str,
-        /// The member.
-        member: &'static str,
-        /// Its value.
-        found: String,
-        /// What is possible.
-        needed: String,
-    },
-    /// A base from which no frequencies follow.
-    #[error("rope_theta is {found}, but must be at least 1")]
-    Theta {
-        /// Its value.
-        found: String,
-    },
-    /// Two settings for one thing.
-    #[error("{first} and {second} say different things; keep one of them")]
-    Conflict {
-        /// One of the fields.
-        first: &'static str,
-        /// The other one.
-        second: &'static str,
-    },
+/// Cosines and sines of the angles, `f32[position, head_dim / 2]`, times [`RotaryConfig::attention_factor`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// The cosines.
+    pub cos: Value,
+    /// The sines.
+    pub sin: Value,
 }
 
 impl RotaryConfig {
@@ -118,47 +89,38 @@ impl RotaryConfig {
         self.scaling
     }
 
-    /// The angle per position, in radians, of each pair of elements of a head; `head_dim / 2` of them.
-    ///
-    /// Pair `i` consists of elements `i` and `i + head_dim / 2`.
-    pub fn inverse_frequencies(&self) -> Vec<f64> {
-        let unscaled =
-            (0..self.head_dim / 2).map(|i| self.theta.powf(-(2.0 * i as f64) / self.head_dim as f64));
-        unscaled.map(|frequency| self.scaling.apply(frequency)).collect()
-    }
-
-    /// What the fields of a configuration mean together. `rope_parameters` is the newer name of `rope_scaling`, and
-    /// holds the base too.
-    pub(crate) fn from_fields(
-        theta: Option<f64>,
-        rope_scaling: Option<&Map<String, Value>>,
-        rope_parameters: Option<&Map<String, Value>>,
-        head_dim: usize,
-    ) -> Result<RotaryConfig, RotaryError> {
-        let read = |field, map: Option<&Map<String, Value>>| map.map(|map| Written { field, map }.meaning());
-        let scaling = read("rope_scaling", rope_scaling).transpose()?;
-        let parameters = read("rope_parameters", rope_parameters).transpose()?;
-        let inner_theta = one_of(
-            ("rope_scaling.rope_theta", scaling.and_then(|(theta, _)| theta)),
-            ("rope_parameters.rope_theta", parameters.and_then(|(theta, _)| theta)),
-        )?;
-        let theta = one_of(("rope_theta", theta), ("rope_parameters.rope_theta", inner_theta))?;
-        let scaling = one_of(
-            ("rope_scaling", scaling.map(|(_, scaling)| scaling)),
-            ("rope_parameters", parameters.map(|(_, scaling)| scaling)),
-        )?;
-        let theta = theta.unwrap_or(DEFAULT_THETA);
-        if !(theta.is_finite() && theta >= 1.0) {
-            return Err(RotaryError::Theta { found: theta.to_string() });
+    /// What cosines and sines are multiplied by; 1 for all scalings but YaRN's.
+    pub fn attention_factor(&self) -> f64 {
+        match self.scaling {
+            RotaryScaling::Yarn { attention_factor, .. } => attention_factor,
+            _ => 1.0,
         }
-        Ok(RotaryConfig { theta, head_dim, scaling: scaling.unwrap_or(RotaryScaling::Default) })
     }
-}
 
-impl RotaryScaling {
-    fn apply(self, frequency: f64) -> f64 {
-        match self {
-            RotaryScaling::Default => frequency,
+    /// The angle per position, in radians, of each pair of elements of a head, in sequences of so many positions;
+    /// `head_dim / 2` of them.
+    ///
+    /// Pair `i` consists of elements `i` and `i + head_dim / 2`. Only [`RotaryScaling::Dynamic`] looks at the length.
+    pub fn inverse_frequencies(&self, positions: usize) -> Vec<f64> {
+        let theta = self.base(positions);
+        let unscaled = (0..self.head_dim / 2).map(|i| theta.powf(-(2.0 * i as f64) / self.head_dim as f64));
+        unscaled.enumerate().map(|(pair, frequency)| self.stretched(pair, frequency)).collect()
+    }
+
+    /// The base for sequences of so many positions.
+    fn base(&self, positions: usize) -> f64 {
+        let RotaryScaling::Dynamic { factor, max_position_embeddings } = self.scaling else {
+            return self.theta;
+        };
+        let times = positions.max(max_position_embeddings) as f64 / max_position_embeddings as f64;
+        let dim = self.head_dim as f64;
+        self.theta * (factor * times - (factor - 1.0)).powf(dim / (dim - 2.0))
+    }
+
+    fn stretched(&self, pair: usize, frequency: f64) -> f64 {
+        let blended = |factor: f64, kept: f64| frequency * (kept + (1.0 - kept) / factor);
+        match self.scaling {
+            RotaryScaling::Default | RotaryScaling::Dynamic { .. } => frequency,
             RotaryScaling::Linear { factor } => frequency / factor,
             RotaryScaling::Llama3 {
                 factor,
@@ -167,110 +129,49 @@ impl RotaryScaling {
                 original_max_position_embeddings,
             } => {
                 let turns = original_max_position_embeddings as f64 * frequency / TAU;
-                // 0 for low frequencies, 1 for high ones.
-                let kept = ((turns - low_freq_factor) / (high_freq_factor - low_freq_factor)).clamp(0.0, 1.0);
-                frequency * (kept + (1.0 - kept) / factor)
+                let kept = (turns - low_freq_factor) / (high_freq_factor - low_freq_factor);
+                blended(factor, kept.clamp(0.0, 1.0))
+            }
+            RotaryScaling::Yarn {
+                factor,
+                beta_fast,
+                beta_slow,
+                truncate,
+                original_max_position_embeddings,
+                ..
+            } => {
+                let [first, last] =
+                    [beta_fast, beta_slow].map(|turns| self.pair_of(turns, original_max_position_embeddings));
+                let [first, last] = if truncate { [first.floor(), last.ceil()] } else { [first, last] };
+                let (first, last) = (first.max(0.0), last.min(self.head_dim as f64 - 1.0));
+                // Where both are the same pair, the next one is the first to be divided in full.
+                let width = if first == last { 0.001 } else { last - first };
+                blended(factor, 1.0 - ((pair as f64 - first) / width).clamp(0.0, 1.0))
             }
         }
     }
-}
 
-/// The value of one setting that has two names.
-fn one_of<T: PartialEq + Copy>(
-    (first, a): (&'static str, Option<T>),
-    (second, b): (&'static str, Option<T>),
-) -> Result<Option<T>, RotaryError> {
-    match (a, b) {
-        (Some(a), Some(b)) if a != b => Err(RotaryError::Conflict { first, second }),
-        (a, b) => Ok(a.or(b)),
+    /// The pair, as a fraction, that turns so often within a context of so many positions.
+    fn pair_of(&self, turns: f64, positions: usize) -> f64 {
+        self.head_dim as f64 * (positions as f64 / (turns * TAU)).ln() / (2.0 * self.theta.ln())
     }
 }
 
-/// A rotary setting as it is written.
-struct Written<'a> {
-    field: &'static str,
-    map: &'a Map<String, Value>,
-}
-
-impl Written<'_> {
-    /// The base, where it is given here, and the scaling.
-    fn meaning(&self) -> Result<(Option<f64>, RotaryScaling), RotaryError> {
-        let theta = self.get("rope_theta").map(|_| self.number("default", "rope_theta", 1.0)).transpose()?;
-        let ty = self.ty()?;
-        let scaling = match ty.as_str() {
-            "default" => RotaryScaling::Default,
-            "linear" => RotaryScaling::Linear { factor: self.number(&ty, "factor", 1.0)? },
-            "llama3" => self.llama3(&ty)?,
-            _ => return Err(RotaryError::Type { field: self.field, found: ty }),
-        };
-        let used: &[&str] = match scaling {
-            RotaryScaling::Default => &[],
-            RotaryScaling::Linear { .. } => &["factor"],
-            RotaryScaling::Llama3 { .. } => {
-                &["factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"]
-            }
-        };
-        let common = ["type", "rope_type", "rope_theta"];
-        let is_used = |key: &str| common.contains(&key) || used.contains(&key);
-        // The whole head turns here; a fraction of 1 says just that.
-        let is_neutral = |key: &str, value: &Value| {
-            value.is_null() || key == "partial_rotary_factor" && value.as_f64() == Some(1.0)
-        };
-        match self.map.iter().find(|(key, value)| !is_used(key) && !is_neutral(key, value)) {
-            Some((member, _)) => Err(RotaryError::Unused { field: self.field, ty, member: member.clone() }),
-            None => Ok((theta, scaling)),
-        }
-    }
-
-    /// The type. A setting that gives nothing but the base is of the default type.
-    fn ty(&self) -> Result<String, RotaryError> {
-        let (new, old) = (self.get("rope_type"), self.get("type"));
-        if new.is_some() && old.is_some() && new != old {
-            return Err(RotaryError::Conflict { first: "rope_type", second: "type" });
-        }
-        match new.or(old) {
-            Some(Value::String(ty)) => Ok(ty.clone()),
-            Some(other) => Err(RotaryError::Type { field: self.field, found: other.to_string() }),
-            None if self.map.iter().all(|(key, value)| key == "rope_theta" || value.is_null()) => {
-                Ok("default".to_owned())
-            }
-            None => Err(RotaryError::NoType { field: self.field }),
-        }
-    }
-
-    fn llama3(&self, ty: &str) -> Result<RotaryScaling, RotaryError> {
-        let member = "original_max_position_embeddings";
-        let original = self.number(ty, member, 1.0)?;
-        let low_freq_factor = self.number(ty, "low_freq_factor", f64::MIN_POSITIVE)?;
-        let high_freq_factor = self.number(ty, "high_freq_factor", f64::MIN_POSITIVE)?;
-        if low_freq_factor >= high_freq_factor {
-            let needed = format!("more than low_freq_factor, which is {low_freq_factor}");
-            return Err(self.value("high_freq_factor", needed));
-        }
-        if original.fract() != 0.0 || original > u32::MAX.into() {
-            return Err(self.value(member, "a number of positions".to_owned()));
-        }
-        Ok(RotaryScaling::Llama3 {
-            factor: self.number(ty, "factor", 1.0)?,
-            low_freq_factor,
-            high_freq_factor,
-            original_max_position_embeddings: original as usize,
-        })
-    }
-
-    fn number(&self, ty: &str, member: &'static str, least: f64) -> Result<f64, RotaryError> {
-        let missing = || RotaryError::Missing { field: self.field, ty: ty.to_owned(), member };
-        let number = self.get(member).ok_or_else(missing)?.as_f64();
-        let needed = || if least < 1.0 { "more than 0".to_owned() } else { format!("at least {least}") };
-        number.filter(|n| *n >= least).ok_or_else(|| self.value(member, needed()))
-    }
-
-    fn value(&self, member: &'static str, needed: String) -> RotaryError {
-        let found = self.get(member).map(Value::to_string).unwrap_or_default();
-        RotaryError::Value { field: self.field, member, found, needed }
-    }
-
-    fn get(&self, member: &str) -> Option<&Value> {
-        self.map.get(member).filter(|value| !value.is_null())
-    }
+/// Writes the rotation of each position of sequences of so many.
+///
+/// # Errors
+/// When there are more than can be addressed.
+pub fn rotation(g: &Graph, config: &RotaryConfig, positions: usize) -> Result<Rotation, GraphError> {
+    let frequencies = config.inverse_frequencies(positions);
+    let frequencies: Vec<f32> = frequencies.into_iter().map(|f| f as f32).collect();
+    let dims = [positions, frequencies.len()];
+    let frequencies = HostArray::from_slice(&[frequencies.len()], &frequencies).expect("as long as it is");
+    let frequencies = g.broadcast_in_dim(g.constant(frequencies)?, &dims, &[1])?;
+    let angle = g.mul(g.iota(DType::F32, &dims, 0)?, frequencies)?;
+    let factor = config.attention_factor();
+    let table = |function| {
+        let table = g.unary(function, angle)?;
+        if factor == 1.0 { Ok(table) } else { g.scale(table, factor) }
+    };
+    Ok(Rotation { cos: table(Unary::Cosine)?, sin: table(Unary::Sine)? })
 }

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use shardwright_model::{ModelConfig, RotaryScaling};
+use shardwright_model::{LayerKind, ModelConfig, RotaryScaling};
 use shardwright_tensor::DType;
 
 fn parse(members: &Value) -> Result<ModelConfig, String> {
@@ -30,29 +30,54 @@ fn check_error(changes: &Value, expect: Expect) {
 
 #[test]
 fn absent_members_have_the_defaults_of_the_original_and_null_is_absent() {
-    let bare = parse(&json!({"model_type": "llama"})).unwrap();
+    assert_eq!(parse(&json!({"model_type": "llama"})).unwrap().num_hidden_layers(), 32);
+    let bare = parse(&json!({"model_type": "llama", "num_hidden_layers": 2})).unwrap();
     expect![[r#"
         ModelConfig {
             written: {
                 "model_type": String("llama"),
+                "num_hidden_layers": Number(2),
             },
+            family: Llama,
             vocab_size: 32000,
             hidden_size: 4096,
             intermediate_size: 11008,
-            num_hidden_layers: 32,
             num_attention_heads: 32,
             num_key_value_heads: 32,
             head_dim: 128,
             max_position_embeddings: 2048,
             rms_norm_eps: 1e-6,
             initializer_range: 0.02,
-            rotary: RotaryConfig {
-                theta: 10000.0,
-                head_dim: 128,
-                scaling: Default,
+            rotary: [
+                RotaryConfig {
+                    theta: 10000.0,
+                    head_dim: 128,
+                    scaling: Default,
+                },
+                RotaryConfig {
+                    theta: 10000.0,
+                    head_dim: 128,
+                    scaling: Default,
+                },
+            ],
+            choices: Choices {
+                qkv_bias: false,
+                o_bias: false,
+                mlp_bias: false,
+                query_key_norms: false,
+                norm: Factor,
+                norms_outputs: false,
+                activation: Silu,
+                embedding_scale: None,
+                query_scale: 0.08838834764831843,
+                score_cap: None,
+                logit_cap: None,
             },
-            attention_bias: false,
-            mlp_bias: false,
+            layers: [
+                Full,
+                Full,
+            ],
+            sliding_window: None,
             tie_word_embeddings: false,
             dtype: None,
             bos_token_id: Some(
@@ -140,18 +165,29 @@ fn sizes_that_no_model_has_are_refused() {
         &json!({"initializer_range": -0.1}),
         expect!["config.json: initializer_range is -0.1; supported: numbers from 0 to 1"],
     );
-    check_error(&json!({"rope_theta": 0.0}), expect!["config.json: rope_theta is 0, but must be at least 1"]);
+    check_error(
+        &json!({"rope_theta": 1.0}),
+        expect!["config.json: rope_theta is 1, but must be more than 1"],
+    );
 }
 
 #[test]
 fn settings_that_would_be_another_model_are_refused() {
     check_error(
-        &json!({"model_type": "mistral"}),
-        expect!["config.json: model_type is mistral; supported: llama"],
+        &json!({"model_type": "gpt2"}),
+        expect![
+            "config.json: model_type is gpt2; supported: llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text"
+        ],
     );
     check_error(
-        &json!({"model_type": null}),
-        expect!["config.json: model_type is missing; supported: llama"],
+        &json!({"model_type": "mistral"}),
+        expect![[r#"config.json: architectures is ["LlamaForCausalLM"]; supported: MistralForCausalLM"#]],
+    );
+    check_error(
+        &json!({"model_type": null, "architectures": null}),
+        expect![
+            "config.json: model_type is missing; supported: llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text"
+        ],
     );
     check_error(
         &json!({"architectures": ["LlamaForSequenceClassification"]}),
@@ -159,7 +195,18 @@ fn settings_that_would_be_another_model_are_refused() {
             r#"config.json: architectures is ["LlamaForSequenceClassification"]; supported: LlamaForCausalLM"#
         ]],
     );
-    check_error(&json!({"hidden_act": "gelu"}), expect!["config.json: hidden_act is gelu; supported: silu"]);
+    check_error(
+        &json!({"hidden_act": "quick_gelu"}),
+        expect![
+            "config.json: hidden_act is quick_gelu; supported: silu, swish, gelu, gelu_pytorch_tanh, gelu_new, gelu_fast, relu"
+        ],
+    );
+    check_error(
+        &json!({"hidden_activation": "relu"}),
+        expect![
+            "config.json: hidden_activation is relu; supported: the activation of hidden_act in a model of type llama"
+        ],
+    );
     check_error(
         &json!({"attention_dropout": 0.1}),
         expect!["config.json: attention_dropout is 0.1; supported: 0"],
@@ -201,7 +248,7 @@ fn faults_in_the_text_are_located() {
 }
 
 fn frequencies(changes: &Value) -> Vec<f64> {
-    parse(&tiny(changes)).unwrap().rotary().inverse_frequencies()
+    parse(&tiny(changes)).unwrap().rotary(LayerKind::Full).inverse_frequencies(256)
 }
 
 #[track_caller]
@@ -237,12 +284,12 @@ fn the_newer_spelling_of_rotary_settings_means_the_same() {
     parameters["rope_theta"] = json!(500_000.0);
     let older = parse(&tiny(&json!({"rope_theta": 500_000.0, "rope_scaling": llama3()}))).unwrap();
     let newer = parse(&tiny(&json!({"rope_theta": null, "rope_parameters": parameters}))).unwrap();
-    assert_eq!(older.rotary(), newer.rotary());
-    assert!(matches!(newer.rotary().scaling(), RotaryScaling::Llama3 { factor: 8.0, .. }));
+    assert_eq!(older.rotary(LayerKind::Full), newer.rotary(LayerKind::Full));
+    assert!(matches!(newer.rotary(LayerKind::Full).scaling(), RotaryScaling::Llama3 { factor: 8.0, .. }));
 
     let theta =
         json!({"rope_theta": null, "rope_parameters": {"rope_theta": 500_000.0, "rope_type": "default"}});
-    assert_eq!(parse(&tiny(&theta)).unwrap().rotary().theta(), 500_000.0);
+    assert_eq!(parse(&tiny(&theta)).unwrap().rotary(LayerKind::Full).theta(), 500_000.0);
     check_error(
         &json!({"rope_parameters": {"rope_theta": 500_000.0}}),
         expect![
@@ -264,20 +311,41 @@ fn rotary_settings_that_cannot_be_followed_are_never_ignored() {
         scaling
     };
     check(
-        json!({"rope_type": "yarn", "factor": 4.0}),
+        json!({"rope_type": "longrope", "factor": 4.0}),
         expect![[
-            r#"config.json: rope_scaling: type "yarn" is not supported; supported are default, linear, llama3"#
+            r#"config.json: rope_scaling: type "longrope" is not supported; supported are default, linear, dynamic, llama3, yarn"#
         ]],
     );
+    check(json!({"type": "dynamic"}), expect!["config.json: rope_scaling of type dynamic needs factor"]);
     check(
-        json!({"type": "dynamic", "factor": 4.0}),
-        expect![[
-            r#"config.json: rope_scaling: type "dynamic" is not supported; supported are default, linear, llama3"#
-        ]],
+        json!({"type": "yarn", "factor": 4.0, "beta_fast": 0.5}),
+        expect!["config.json: rope_scaling.beta_fast is 0.5, but must be at least beta_slow, which is 1"],
+    );
+    check(
+        json!({"type": "yarn", "factor": 4.0, "attention_factor": 0.0}),
+        expect!["config.json: rope_scaling.attention_factor is 0.0, but must be more than 0"],
+    );
+    check(
+        json!({"type": "yarn", "factor": 4.0, "truncate": 1}),
+        expect!["config.json: rope_scaling.truncate is 1, but must be true or false"],
+    );
+    check(
+        json!({"type": "yarn", "factor": 4.0, "low_freq_factor": 1.0}),
+        expect![
+            "config.json: rope_scaling of type yarn has no use for low_freq_factor; supported are default, linear, dynamic, llama3, yarn"
+        ],
+    );
+    check(
+        json!({"type": "linear", "factor": 4.0, "partial_rotary_factor": 0.5}),
+        expect![
+            "config.json: rope_scaling.partial_rotary_factor is 0.5, but must be 1, since whole heads are turned"
+        ],
     );
     check(
         json!({"factor": 8.0}),
-        expect!["config.json: rope_scaling names no rope_type; supported are default, linear, llama3"],
+        expect![
+            "config.json: rope_scaling names no rope_type; supported are default, linear, dynamic, llama3, yarn"
+        ],
     );
     check(json!({"type": "linear"}), expect!["config.json: rope_scaling of type linear needs factor"]);
     check(
@@ -287,7 +355,7 @@ fn rotary_settings_that_cannot_be_followed_are_never_ignored() {
     check(
         json!({"rope_type": "default", "factor": 2.0}),
         expect![
-            "config.json: rope_scaling of type default has no use for factor; supported are default, linear, llama3"
+            "config.json: rope_scaling of type default has no use for factor; supported are default, linear, dynamic, llama3, yarn"
         ],
     );
     check(

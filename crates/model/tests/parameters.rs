@@ -94,13 +94,90 @@ fn weight_decay_leaves_out_norms_and_biases() {
     }
 }
 
+/// The parameters of one layer.
+fn check_layer(text: &str, expect: Expect) {
+    let config = ModelConfig::parse(text, "config.json").unwrap();
+    let of_layer = parameters(&config);
+    let of_layer = of_layer.iter().filter_map(|p| Some((p.name.strip_prefix("model.layers.0.")?, p)));
+    let list: String = of_layer.map(|(name, p)| format!("{name} {:?} {:?}\n", p.shape, p.kind)).collect();
+    expect.assert_eq(&list.replace(".weight", ""));
+}
+
+#[test]
+fn families_have_parameters_of_their_own() {
+    let sizes = r#""hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "head_dim": 8, "num_hidden_layers": 1, "vocab_size": 32"#;
+    check_layer(
+        &format!(r#"{{"model_type": "qwen2", {sizes}}}"#),
+        expect![[r#"
+        self_attn.q_proj [32, 16] Matrix
+        self_attn.q_proj.bias [32] Bias
+        self_attn.k_proj [16, 16] Matrix
+        self_attn.k_proj.bias [16] Bias
+        self_attn.v_proj [16, 16] Matrix
+        self_attn.v_proj.bias [16] Bias
+        self_attn.o_proj [16, 32] Matrix
+        mlp.gate_proj [24, 16] Matrix
+        mlp.up_proj [24, 16] Matrix
+        mlp.down_proj [16, 24] Matrix
+        input_layernorm [16] Norm
+        post_attention_layernorm [16] Norm
+    "#]],
+    );
+    check_layer(
+        &format!(r#"{{"model_type": "gemma3_text", {sizes}}}"#),
+        expect![[r#"
+        self_attn.q_proj [32, 16] Matrix
+        self_attn.k_proj [16, 16] Matrix
+        self_attn.v_proj [16, 16] Matrix
+        self_attn.o_proj [16, 32] Matrix
+        self_attn.q_norm [8] Norm
+        self_attn.k_norm [8] Norm
+        mlp.gate_proj [24, 16] Matrix
+        mlp.up_proj [24, 16] Matrix
+        mlp.down_proj [16, 24] Matrix
+        input_layernorm [16] Norm
+        post_attention_layernorm [16] Norm
+        pre_feedforward_layernorm [16] Norm
+        post_feedforward_layernorm [16] Norm
+    "#]],
+    );
+}
+
 #[test]
 fn sizes_of_well_known_models() {
-    let count = |text: &str| parameter_count(&ModelConfig::parse(text, "config.json").unwrap());
-    let llama3_8b = r#"{"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336,
-        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}"#;
-    assert_eq!(count(r#"{"model_type": "llama"}"#), 6_738_415_616);
-    assert_eq!(count(llama3_8b), 8_030_261_248);
+    let check = |text: &str, expected: usize| {
+        let config = ModelConfig::parse(text, "config.json").unwrap();
+        assert_eq!(parameter_count(&config), expected, "{text}");
+    };
+    check(r#"{"model_type": "llama"}"#, 6_738_415_616);
+    check(
+        r#"{"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336,
+            "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}"#,
+        8_030_261_248,
+    );
+    check(r#"{"model_type": "mistral"}"#, 7_241_732_096);
+    check(
+        r#"{"model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+            "num_attention_heads": 14, "num_key_value_heads": 2, "tie_word_embeddings": true}"#,
+        494_032_768,
+    );
+    check(
+        r#"{"model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
+            "num_attention_heads": 16, "num_key_value_heads": 8, "tie_word_embeddings": true}"#,
+        596_049_920,
+    );
+    check(
+        r#"{"model_type": "gemma", "hidden_size": 2048, "intermediate_size": 16384, "num_hidden_layers": 18,
+            "num_attention_heads": 8, "num_key_value_heads": 1}"#,
+        2_506_172_416,
+    );
+    check(r#"{"model_type": "gemma2"}"#, 2_614_341_888);
+    check(
+        r#"{"model_type": "gemma3_text", "vocab_size": 262144, "hidden_size": 1152, "intermediate_size": 6912,
+            "num_attention_heads": 4, "num_key_value_heads": 1}"#,
+        999_885_952,
+    );
 }
 
 #[test]

@@ -16,8 +16,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use shardwright_hlo::{
-    Argument, ArgumentKind, AxisGroup, Instruction, Location, ManualComputation, Module, Op, Output, Region,
-    SliceBounds, Unit, ValueId, VerifiedModule, verify,
+    Argument, ArgumentKind, AxisGroup, Location, ManualComputation, Module, Op, Output, Region, SliceBounds,
+    Unit, ValueId, VerifiedModule, verify,
 };
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
 use shardwright_tensor::TensorType;
@@ -63,12 +63,15 @@ impl<'p> Shards<'p> {
     ///
     /// # Errors
     /// When a parameter is split over an axis along which all devices see the same examples: the gradient of what is
-    /// gathered there is no sum.
+    /// gathered there is no sum. And on meshes of more devices than can be listed.
     pub fn new(plan: &'p ShardingPlan) -> Result<Shards<'p>, PlanError> {
         let batches = plan.arguments().iter().filter(|a| a.kind == ArgumentKind::Batch);
         let used: BTreeSet<AxisName> = batches.flat_map(|a| wide_axes(&a.sharding)).collect();
         let data: Vec<AxisName> =
             plan.mesh().axis_names().filter(|axis| used.contains(*axis)).cloned().collect();
+        if AxisGroup::new(plan.mesh(), data.iter().cloned()).is_err() {
+            return Err(PlanError::TooManyDevices { mesh: plan.mesh().clone() });
+        }
         for argument in plan.arguments() {
             if let Some(axis) = wide_axes(&argument.sharding).find(|axis| !data.contains(axis)) {
                 let argument = argument.name.clone();
@@ -100,19 +103,41 @@ impl<'p> Shards<'p> {
     /// # Panics
     /// If there is no such argument.
     pub fn gathers(&self, parameter: usize) -> Vec<Op> {
+        self.gathers_from(parameter, 0)
+    }
+
+    /// The same for what a device's shard has at one index of the parameter's dim 0, without that dim: one layer of
+    /// stacked layers, in a loop over them.
+    ///
+    /// # Errors
+    /// When dim 0 is split.
+    ///
+    /// # Panics
+    /// If there is no such argument.
+    pub fn row_gathers(&self, parameter: usize) -> Result<Vec<Op>, PlanError> {
+        let planned = &self.plan.arguments()[parameter];
+        let rows = planned.sharding.spec().dims().first();
+        let mut split = rows.into_iter().flat_map(|dim| &dim.axes);
+        if let Some(axis) = split.find(|axis| self.mesh().axis_size(axis) > Some(1)) {
+            return Err(PlanError::SplitRows { argument: planned.name.clone(), axis: axis.clone() });
+        }
+        Ok(self.gathers_from(parameter, 1))
+    }
+
+    /// What gathers an array of the parameter's dims from `first` on.
+    fn gathers_from(&self, parameter: usize, first: usize) -> Vec<Op> {
         let parameter = &self.plan.arguments()[parameter];
         let split: Vec<AxisName> = wide_axes(&parameter.sharding).collect();
         let mut ops = Vec::new();
         let replicas = self.data.iter().filter(|axis| !split.contains(axis)).cloned();
         ops.extend(self.group(replicas).map(Op::Vary));
-        for (dim, entry) in parameter.sharding.spec().dims().iter().enumerate() {
+        for (dim, entry) in parameter.sharding.spec().dims().iter().skip(first).enumerate() {
             for axis in entry.axes.iter().rev() {
-                let group = self.group(split.iter().filter(|split| *split == axis).cloned());
-                ops.extend(group.map(|axes| Op::AllGather { dim, axes }));
+                ops.extend(self.group([axis.clone()]).map(|axes| Op::AllGather { dim, axes }));
             }
         }
-        let padded = self.plan.mesh().size() > 1 && parameter.padding_bytes > 0;
-        ops.extend(padded.then(|| Op::Slice(whole(&parameter.ty))));
+        let dims = parameter.ty.dims().get(first..).unwrap_or_default();
+        ops.extend((parameter.padding_bytes > 0).then(|| Op::Slice(whole(dims))));
         ops
     }
 
@@ -129,8 +154,20 @@ impl<'p> Shards<'p> {
         self.group(wide_axes(&self.plan.arguments()[argument].sharding))
     }
 
+    /// For each dim of the argument with this index, the devices whose shards make it up, if they are more than one.
+    ///
+    /// # Panics
+    /// If there is no such argument.
+    pub fn split_dims(&self, argument: usize) -> Vec<Option<AxisGroup>> {
+        let sharding = &self.plan.arguments()[argument].sharding;
+        let wide = |axis: &&AxisName| sharding.mesh().axis_size(axis) > Some(1);
+        let dims = sharding.spec().dims().iter();
+        dims.map(|entry| self.group(entry.axes.iter().filter(wide).cloned())).collect()
+    }
+
     fn group(&self, axes: impl IntoIterator<Item = AxisName>) -> Option<AxisGroup> {
-        let group = AxisGroup::new(self.plan.mesh(), axes).expect("axes of the mesh, each once");
+        let group =
+            AxisGroup::new(self.plan.mesh(), axes).expect("axes of the mesh, each once, which can be listed");
         (group.size() > 1).then_some(group)
     }
 }
@@ -175,30 +212,32 @@ impl ShardedModule {
 
 /// Moves a program into another one, as a region. Nothing can be pinned in it, so boundaries are left out.
 fn as_region(body: Module, module: &mut Module) -> Region {
-    let offset = module.values.len();
-    let first = u32::try_from(offset).expect("a program has fewer than 2^32 values");
+    let offset = u32::try_from(module.values.len()).expect("a program has fewer than 2^32 values");
     module.values.extend(body.values);
     module.units.extend(body.units.into_iter().map(|unit| Unit { instructions: 0..1, ..unit }));
-    let moved = |value: ValueId| ValueId(first + value.0);
-    let mut same: HashMap<ValueId, ValueId> = HashMap::new();
-    let mut instructions = Vec::with_capacity(body.instructions.len());
-    let used = |same: &HashMap<ValueId, ValueId>, value| same.get(&value).copied().unwrap_or(moved(value));
-    for instruction in body.instructions {
-        let operands: Vec<ValueId> = instruction.operands.iter().map(|&v| used(&same, v)).collect();
+    let mut region = Region {
+        arguments: body.arguments.iter().map(|a| a.value).collect(),
+        instructions: body.instructions,
+        results: body.outputs.iter().map(|o| o.value).collect(),
+    };
+    let mut same = HashMap::new();
+    without_boundaries(&mut region, &mut same);
+    region.rename(&mut |value| ValueId(offset + same.get(&value).unwrap_or(&value).0));
+    region
+}
+
+/// Leaves boundaries out of a region and those inside it; notes for each what it is the same as.
+fn without_boundaries(region: &mut Region, same: &mut HashMap<ValueId, ValueId>) {
+    region.instructions.retain_mut(|instruction| {
         if let (Op::Boundary(_), [operand], [result]) =
-            (&instruction.op, &operands[..], &instruction.results[..])
+            (&instruction.op, &instruction.operands[..], &instruction.results[..])
         {
-            same.insert(*result, *operand);
-            continue;
+            same.insert(*result, same.get(operand).copied().unwrap_or(*operand));
+            return false;
         }
-        let results = instruction.results.iter().map(|&v| moved(v)).collect();
-        instructions.push(Instruction { operands, results, ..instruction });
-    }
-    Region {
-        arguments: body.arguments.iter().map(|a| moved(a.value)).collect(),
-        instructions,
-        results: body.outputs.iter().map(|o| used(&same, o.value)).collect(),
-    }
+        instruction.regions.iter_mut().for_each(|inner| without_boundaries(inner, same));
+        true
+    });
 }
 
 /// The axes of more than one device that split an array, dim by dim, major to minor.
@@ -208,8 +247,8 @@ fn wide_axes(sharding: &NamedSharding) -> impl Iterator<Item = AxisName> {
 }
 
 /// The bounds of an array that lies, padded, at the beginning of each dim.
-fn whole(ty: &TensorType) -> SliceBounds {
-    SliceBounds { starts: vec![0; ty.rank()], limits: ty.dims().to_vec(), strides: vec![1; ty.rank()] }
+pub(crate) fn whole(dims: &[usize]) -> SliceBounds {
+    SliceBounds { starts: vec![0; dims.len()], limits: dims.to_vec(), strides: vec![1; dims.len()] }
 }
 
 #[cfg(test)]
@@ -291,6 +330,18 @@ mod tests {
         );
     }
 
+    #[test]
+    fn rows_are_gathered_where_dim_0_is_whole() {
+        let wide = plan(&program(&[4, 16]), "data=2,fsdp=4", &PlanOptions::default());
+        let gathers = Shards::new(&wide).unwrap().row_gathers(0).unwrap();
+        let [Op::Vary(replicas), Op::AllGather { dim: 0, axes }] = &gathers[..] else {
+            panic!("{gathers:?}");
+        };
+        assert_eq!((names(replicas), names(axes)), (vec!["data"], vec!["fsdp"]));
+        let deep = plan(&program(&[16, 4]), "fsdp=8", &PlanOptions::default());
+        expect!["w: dim 0 is split over mesh axis fsdp, and the program takes one index of it at a time; split another dim"].assert_eq(&Shards::new(&deep).unwrap().row_gathers(0).unwrap_err().to_string());
+    }
+
     /// Gathers over one axis after the other, on the host.
     fn gathered(n: usize, mesh: &AbstractMesh, spec: &str) -> Vec<Vec<usize>> {
         const PADDING: usize = usize::MAX;
@@ -370,6 +421,15 @@ mod tests {
                 assert!(Lowering::default().shards(&plan).unwrap().is_some(), "{mesh} {options:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_mesh_of_more_devices_than_can_be_listed_is_annotated() {
+        let mut m = Module::new("step");
+        m.add_argument_of_kind("w", f32(&[1 << 21]), ArgumentKind::Parameter);
+        let plan = plan(&m, "data=4,fsdp=524288", &PlanOptions::default());
+        assert!(Lowering::Auto.shards(&plan).unwrap().is_none());
+        expect!["mesh data=4, fsdp=524288 has 2097152 devices, and the explicit lowering lists those that exchange something, up to 1048576; the annotate lowering leaves that to the compiler"].assert_eq(&Lowering::Explicit.shards(&plan).unwrap_err().to_string());
     }
 
     #[test]

@@ -34,8 +34,10 @@ mod table;
 mod update;
 mod uses;
 
+use std::collections::BTreeMap;
+
 use shardwright_hlo::{ArgumentKind, Module, Signature};
-use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, PartitionSpec, ShardingError};
+use shardwright_mesh::{AbstractMesh, AxisName, HloSharding, NamedSharding, PartitionSpec, ShardingError};
 use shardwright_tensor::TensorType;
 
 pub use self::error::{RuleErrors, RuleProblem};
@@ -46,9 +48,10 @@ pub use self::table::PlanTable;
 pub use self::uses::{ArgumentUse, needed_by_results, uses_of_arguments};
 
 use self::error::nearest;
+use self::stated::Unusable;
 use crate::TensorPlan;
 use crate::plan::split_dim;
-use crate::rules::{KindWord, Placement, Says, Target, Which};
+use crate::rules::{KindWord, Pattern, Placement, Says, Target, Which};
 use crate::{
     Decision, DimRule, KindSource, Lint, LintCode, PlannedArgument, ShardRules, ShardingPlan, Strategy,
 };
@@ -119,9 +122,10 @@ impl ShardingPlan {
         let mut planner = Planner::new(signature, mesh, rules, options);
         let donors = planner.donors();
         let kinds = planner.kinds(&donors);
-        let arguments = planner.arguments(&kinds, &donors);
+        let stated = planner.stated_of_outputs();
+        let arguments = planner.arguments(&kinds, &donors, &stated);
         planner.note_uses(&arguments);
-        let outputs = planner.outputs(&arguments, &donors);
+        let outputs = planner.outputs(&arguments, &donors, stated);
         planner.look_for_idle_rules();
         if !planner.problems.is_empty() {
             return Err(RuleErrors { problems: planner.problems });
@@ -171,6 +175,8 @@ struct Planner<'a> {
     problems: Vec<RuleProblem>,
     notes: Vec<Lint>,
     uses: Vec<RuleUse>,
+    /// What shardings in HLO's form, by where they are kept, come to for arrays of a rank.
+    named: BTreeMap<(*const HloSharding, usize), Result<NamedSharding, Unusable>>,
 }
 
 /// What became of a rule.
@@ -217,26 +223,37 @@ impl<'a> Planner<'a> {
             uses.push(RuleUse { is_broken: source.is_some(), ..RuleUse::default() });
             problems.extend(source.map(|source| RuleProblem::Axes { rule: rule.text.clone(), source }));
         }
-        Planner { signature, mesh, rules, options, axis, problems, notes: Vec::new(), uses }
+        let named = BTreeMap::new();
+        Planner { signature, mesh, rules, options, axis, problems, notes: Vec::new(), uses, named }
+    }
+
+    /// The last rule that matches something and says what is asked of it, with its number. All that match have matched.
+    fn last_rule<T>(
+        &mut self,
+        said: impl Fn(&'a Says) -> Option<T>,
+        matches: impl Fn(&Pattern) -> bool,
+    ) -> Option<(usize, T)> {
+        let mut found = None;
+        for (number, rule) in self.rules.rules.iter().enumerate() {
+            let Some(said) = said(&rule.says) else { continue };
+            if matches(&rule.pattern) {
+                self.uses[number].has_matched = true;
+                found = Some((number, said));
+            }
+        }
+        found
     }
 
     /// The last rule that matches an argument and says where it lies.
     fn placement_of(&mut self, index: usize, kind: Option<ArgumentKind>) -> Option<(usize, &'a Placement)> {
         let argument = &self.signature.arguments[index];
-        let mut found = None;
-        for (number, rule) in self.rules.rules.iter().enumerate() {
-            let Says::Lies(placement) = &rule.says else { continue };
-            let fits = rule.pattern.target == Target::Argument
-                && match (&rule.pattern.which, kind) {
+        self.last_rule(Says::placement, |pattern| {
+            pattern.target == Target::Argument
+                && match (&pattern.which, kind) {
                     (Which::Kind(word), Some(kind)) => word.is(kind),
-                    _ => rule.pattern.matches(index, &argument.name, &argument.ty),
-                };
-            if fits {
-                self.uses[number].has_matched = true;
-                found = Some((number, placement));
-            }
-        }
-        found
+                    _ => pattern.matches(index, &argument.name, &argument.ty),
+                }
+        })
     }
 
     /// Where each argument lies; states last, since they follow.
@@ -244,6 +261,7 @@ impl<'a> Planner<'a> {
         &mut self,
         kinds: &[(ArgumentKind, KindSource)],
         donors: &[Option<usize>],
+        stated_of_outputs: &[Option<NamedSharding>],
     ) -> Vec<Option<PlannedArgument>> {
         let mut places: Vec<Option<Place>> = vec![None; kinds.len()];
         let is_state = |index: &usize| matches!(kinds[*index].0, ArgumentKind::State { .. });
@@ -253,7 +271,8 @@ impl<'a> Planner<'a> {
             donor.iter().for_each(|index| output_of[*index] = Some(output));
         }
         for index in others.into_iter().chain(states) {
-            let stated = self.stated_of_argument(index, output_of[index]);
+            let of_output = output_of[index].and_then(|output: usize| stated_of_outputs[output].as_ref());
+            let stated = self.stated_of_argument(index, of_output);
             let rule = self.placement_of(index, Some(kinds[index].0));
             let argument = &self.signature.arguments[index];
             places[index] = match (rule, stated) {
@@ -331,7 +350,7 @@ impl<'a> Planner<'a> {
         let ty = &argument.ty;
         let whole = || (NamedSharding::replicated(self.mesh, ty.rank()), Decision::Whole);
         match kind {
-            ArgumentKind::State { parameter } => {
+            ArgumentKind::State { parameter, .. } => {
                 // A state of a state, or of nothing, has no place to follow.
                 let place = places.get(parameter).and_then(Option::as_ref);
                 Some(

@@ -35,10 +35,10 @@
 #![forbid(unsafe_code)]
 
 mod config;
-mod entries;
 pub mod explain;
 mod explicit;
 mod foreign;
+mod json;
 mod lint;
 mod pattern;
 mod plan;
@@ -51,8 +51,8 @@ mod tensor;
 mod wrap;
 
 pub use config::{
-    FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, Notice, ShardingRequest, StateDictType, Strategy,
-    StrategyError, UnknownKeys, WrapConfig,
+    FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, MixedPrecision, Notice, ShardingRequest,
+    StateDictType, Strategy, StrategyError, UnknownKeys, WrapConfig,
 };
 pub use explicit::{Lowering, Shards};
 pub use foreign::{
@@ -60,12 +60,12 @@ pub use foreign::{
     choose_mesh, needed_by_results, uses_of_arguments,
 };
 pub use lint::{Lint, LintCode, LintOptions, Severity, lint};
-pub use pattern::{ModulePattern, PatternError};
+pub use pattern::{ModulePattern, PatternError, glob};
 pub use plan::{
     Decision, DimRule, KindSource, PlanError, PlanOptions, PlannedArgument, PlannedOutput, ShardingPlan,
     data_axes,
 };
-pub use report::{Bytes, CollectiveSummary};
+pub use report::{Bytes, CollectiveSummary, printable};
 pub use rules::{RuleParseError, RuleParseProblem, RulesFile, RulesFileError, ShardRules};
 pub use shard::{ShardError, ShardedModule};
 pub use sharded_hlo::ShardedHlo;

@@ -42,7 +42,7 @@ impl ModulePattern {
 
 /// Whether `text` is `pattern` with each `*` replaced by some text. Takes time in proportion to the product of the
 /// lengths at most.
-pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+pub fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
     // What follows the last `*`, and where in the text that was tried.
@@ -109,6 +109,21 @@ mod tests {
         check("*_proj", &["mlp.up_proj", "_proj.weight"], &["up_proj_2", "proj"]);
         check("a*b*c", &["abc", "axxbyyc", "abbcc"], &["ac", "abcd", "xabc"]);
         check("a*a", &["aa", "axa"], &["a"]);
+    }
+
+    #[test]
+    fn a_star_is_any_text() {
+        let check = |pattern, text, expected| assert_eq!(glob(pattern, text), expected, "{pattern} {text}");
+        check("a", "a", true);
+        check("a", "ab", false);
+        check("*", "", true);
+        check("a*c", "abc", true);
+        check("a*c", "ac", true);
+        check("ab*b", "ab", false);
+        check("params[*]['w']", "params[0]['w']", true);
+        check("params[*]['w']", "params[0]['b']", false);
+        check("*x*y*", "axbyc", true);
+        check("*x*y*", "aybxc", false);
     }
 
     #[test]

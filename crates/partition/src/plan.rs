@@ -1,5 +1,6 @@
 //! The sharding plan: where each argument of a program lies, and each output.
 
+mod again;
 mod batch;
 mod by_kind;
 mod dim;

@@ -1,4 +1,4 @@
-//! What the compiler made of a sharded program, in one line.
+//! What the compiler made of a sharded program, in one line; and how numbers and names are shown.
 
 use std::fmt;
 
@@ -64,6 +64,17 @@ impl fmt::Display for Bytes {
         let digits = if unit == 0 { 0 } else { 1 };
         write!(f, "{value:.digits$} {}", UNITS[unit])
     }
+}
+
+/// A text from a program, as a terminal can show it: of one line, without commands to it, and not too long.
+pub fn printable(text: &str) -> String {
+    const LONGEST: usize = 160;
+    let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    let mut printable: String = text.chars().take(LONGEST).map(shown).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        printable.push('…');
+    }
+    printable
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ mod placement;
 use thiserror::Error;
 
 pub use self::file::{RulesFile, RulesFileError};
-pub(crate) use self::pattern::{Pattern, Target, Which, dotted, op_names};
+pub(crate) use self::pattern::{Pattern, Target, Which, dotted, op_names, source_names};
 pub(crate) use self::placement::{KindWord, Placement, Says};
 use crate::Pins;
 
@@ -147,7 +147,8 @@ impl ShardRules {
         let wrong = |problem| RuleParseError { rule: text.trim().to_owned(), problem };
         let (pattern, placement) =
             text.rsplit_once('=').ok_or_else(|| wrong(RuleParseProblem::NoPlacement))?;
-        self.add(pattern, Says::parse(placement).map_err(wrong)?, text.trim()).map_err(wrong)
+        let says = Says::parse(placement).map_err(wrong)?;
+        self.add(pattern, says, text.trim()).map_err(wrong)
     }
 
     /// Says that the arguments of this pattern give up their memory: each to the first output of its type that has none

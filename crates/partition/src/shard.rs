@@ -1,13 +1,13 @@
 //! A verified program with its shardings: what a runtime compiles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardwright_hlo::proto::AnnotateError;
 use shardwright_hlo::{
-    ArgumentKind, Binary, InferError, Module, Op, Role, Shardings, Stated, UnitId, ValueId, VerifiedModule,
-    VerifyErrors, print,
+    ArgumentKind, Binary, InferError, Instruction, Module, Op, Role, Shardings, Stated, UnitId, ValueId,
+    VerifiedModule, VerifyErrors, print,
 };
-use shardwright_mesh::{AbstractMesh, NamedSharding, ShardingError};
+use shardwright_mesh::{AbstractMesh, NamedSharding, PartitionSpec, ShardingError};
 use thiserror::Error;
 
 use crate::storage::with_padded_storage;
@@ -245,13 +245,14 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
     let parameters = parameters_of(module);
     let tables = tables_of(module);
     let mut pinned = BTreeMap::new();
-    for instruction in &module.instructions {
+    for instruction in module.all_instructions() {
         let Op::Boundary(role) = instruction.op else { continue };
         let value = instruction.results[0];
         let dims = module.ty(value).dims();
         let sharding = match role {
             Role::Weight if plan.strategy() == Strategy::NoShard => continue,
             Role::Weight => match parameters.get(&value) {
+                Some(&parameter) if is_row(plan, parameter, dims) => of_row(&plan.gathered(parameter)),
                 Some(&parameter) => plan.gathered(parameter),
                 None => NamedSharding::replicated(plan.mesh(), dims.len()),
             },
@@ -260,6 +261,7 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
                 None => continue,
             },
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
+            Role::RowGradient { parameter } => of_row(&plan.arguments()[parameter].sharding),
             Role::TableGradient => match tables.get(&value).map(|&table| (table, &plan.arguments()[table])) {
                 Some((table, a))
                     if a.sharding.spec().dims().first().is_some_and(|rows| !rows.axes.is_empty()) =>
@@ -275,27 +277,66 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
     pinned
 }
 
-/// For each value that is a parameter, perhaps in another dtype or behind a barrier: the index of its argument.
+/// Whether an array of these dims is a row of the parameter: what it holds at one index of its dim 0.
+fn is_row(plan: &ShardingPlan, parameter: usize, dims: &[usize]) -> bool {
+    plan.arguments()[parameter].ty.rank() == dims.len() + 1
+}
+
+/// Where a row of an array lies, if the array lies like that.
+fn of_row(sharding: &NamedSharding) -> NamedSharding {
+    let spec = PartitionSpec::new(sharding.spec().dims()[1..].to_vec());
+    NamedSharding::new(sharding.mesh(), spec).expect("it names less axes than one that fits")
+}
+
+/// For each value that is a parameter, or a row of one, perhaps in another dtype or behind a barrier: the index of its
+/// argument.
 pub(crate) fn parameters_of(module: &Module) -> BTreeMap<ValueId, usize> {
     let arguments = module.arguments.iter().enumerate();
     let parameters = arguments.filter(|(_, a)| a.kind == ArgumentKind::Parameter);
     let mut known: BTreeMap<ValueId, usize> = parameters.map(|(index, a)| (a.value, index)).collect();
-    for instruction in &module.instructions {
-        if matches!(instruction.op, Op::Boundary(Role::Weight) | Op::OptimizationBarrier | Op::Convert(_)) {
-            for (operand, result) in instruction.operands.iter().zip(&instruction.results) {
-                if let Some(&parameter) = known.get(operand) {
-                    known.insert(*result, parameter);
-                }
+    for instruction in module.all_instructions() {
+        if !hands_on(module, instruction) {
+            continue;
+        }
+        for (operand, result) in instruction.operands.iter().zip(&instruction.results) {
+            if let Some(&parameter) = known.get(operand) {
+                known.insert(*result, parameter);
             }
         }
     }
     known
 }
 
+/// The parameters of which the program takes one index of dim 0 at a time, as a loop over layers does.
+pub(crate) fn parameters_by_row(module: &Module) -> BTreeSet<usize> {
+    let known = parameters_of(module);
+    let all = module.all_instructions().into_iter();
+    let rows = all.filter(|instruction| takes_row(module, instruction));
+    rows.filter_map(|instruction| known.get(&instruction.operands[0]).copied()).collect()
+}
+
+/// Whether what an instruction gives is its operands, or a row of the first one.
+fn hands_on(module: &Module, instruction: &Instruction) -> bool {
+    match &instruction.op {
+        Op::Boundary(Role::Weight) | Op::OptimizationBarrier | Op::Convert(_) => true,
+        Op::Reshape(shape) => {
+            module.ty(instruction.operands[0]).dims().split_first() == Some((&1, shape.dims()))
+        }
+        _ => takes_row(module, instruction),
+    }
+}
+
+/// Whether an instruction takes its first operand at one index of dim 0.
+fn takes_row(module: &Module, instruction: &Instruction) -> bool {
+    let Op::DynamicSlice { sizes } = &instruction.op else { return false };
+    let whole = module.ty(instruction.operands[0]).dims();
+    matches!((sizes.split_first(), whole.split_first()), (Some((1, row)), Some((_, rest))) if row == rest)
+}
+
 /// For each value that is added into the gradient of a parameter: the index of that argument.
 fn tables_of(module: &Module) -> BTreeMap<ValueId, usize> {
     let mut known = BTreeMap::new();
-    for instruction in module.instructions.iter().rev() {
+    for instruction in module.all_instructions().into_iter().rev() {
         let [result] = instruction.results[..] else { continue };
         let parameter = match instruction.op {
             Op::Boundary(Role::Gradient { parameter }) => Some(parameter),

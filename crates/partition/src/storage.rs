@@ -9,14 +9,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use shardwright_hlo::{Instruction, Location, Module, Op, Role, Shardings, SliceBounds, ValueId};
+use shardwright_hlo::{Instruction, Location, Module, Op, Role, Shardings, ValueId};
 use shardwright_mesh::NamedSharding;
 use shardwright_tensor::{HostArray, Shape, TensorType};
+
+use crate::explicit::whole;
 
 /// The program over padded arguments and outputs, and its shardings.
 pub(crate) fn with_padded_storage(module: &Module, shardings: &Shardings) -> (Module, Shardings) {
     let values = shardings.values.clone();
-    let mut storage = Storage { module: module.clone(), values, by_shard: used_by_shard(module) };
+    let mut storage = Storage { module: module.clone(), values, by_shard: used_by_shard(module, shardings) };
     let prologue = storage.cut_arguments();
     for unit in &mut storage.module.units {
         unit.instructions.start += prologue.len();
@@ -49,13 +51,8 @@ impl Storage {
                 continue;
             }
             let (stored, cut) = (self.value(padded), self.value(ty.clone()));
-            let bounds = SliceBounds {
-                starts: vec![0; ty.rank()],
-                limits: ty.dims().to_vec(),
-                strides: vec![1; ty.rank()],
-            };
-            prologue.push(instruction(Op::Slice(bounds), &[stored], cut));
-            prologue.push(instruction(Op::Boundary(Role::Stored), &[cut], value));
+            prologue.push(instruction(Op::Slice(whole(ty.dims())), &[stored], cut));
+            prologue.push(Instruction::boundary(Role::Stored, cut, value, Location::default()));
             self.module.arguments[index].value = stored;
             self.values.insert(stored, sharding);
         }
@@ -79,7 +76,7 @@ impl Storage {
             let stored = self.value(padded);
             let constant = HostArray::zeros(TensorType::scalar(ty.dtype));
             self.module.instructions.extend([
-                instruction(Op::Boundary(Role::Stored), &[value], pinned),
+                Instruction::boundary(Role::Stored, value, pinned, Location::default()),
                 instruction(Op::Constant(constant), &[], zero),
                 instruction(pad, &[pinned, zero], stored),
             ]);
@@ -92,8 +89,9 @@ impl Storage {
     }
 }
 
-/// The values that manual regions take or give as shards of one sharding, and that nothing else uses.
-fn used_by_shard(module: &Module) -> HashMap<ValueId, NamedSharding> {
+/// The values that manual regions take or give as shards of one sharding, and that nothing else uses or gives; arguments
+/// and outputs among them lie as the shards do.
+fn used_by_shard(module: &Module, shardings: &Shardings) -> HashMap<ValueId, NamedSharding> {
     let mut by_shard: HashMap<ValueId, Option<NamedSharding>> = HashMap::new();
     for instruction in &module.instructions {
         if let Op::ManualComputation(manual) = &instruction.op {
@@ -105,21 +103,21 @@ fn used_by_shard(module: &Module) -> HashMap<ValueId, NamedSharding> {
                 }
             }
         } else {
-            uses(instruction, &mut |value| {
+            instruction.for_each_use(|value| {
                 by_shard.insert(value, None);
             });
+            by_shard.extend(instruction.results.iter().map(|&result| (result, None)));
+        }
+    }
+    // Arguments and outputs have one shape each, whoever else takes or gives them.
+    let arguments = module.arguments.iter().map(|a| (a.value, shardings.values.get(&a.value)));
+    let outputs = module.outputs.iter().enumerate().map(|(i, o)| (o.value, shardings.outputs.get(&i)));
+    for (value, sharding) in arguments.chain(outputs) {
+        if by_shard.get(&value).is_some_and(|known| known.as_ref() != sharding) {
+            by_shard.insert(value, None);
         }
     }
     by_shard.into_iter().filter_map(|(value, sharding)| Some((value, sharding?))).collect()
-}
-
-/// Tells of each value that an instruction uses, in its own regions too.
-fn uses(instruction: &Instruction, tell: &mut dyn FnMut(ValueId)) {
-    instruction.operands.iter().for_each(|&value| tell(value));
-    for region in &instruction.regions {
-        region.results.iter().for_each(|&value| tell(value));
-        region.instructions.iter().for_each(|inner| uses(inner, tell));
-    }
 }
 
 /// The type of the array that equal shards make up, where that is not the array itself.
@@ -176,5 +174,80 @@ mod tests {
             %5 = stablehlo.pad %3, %4, low = [0, 0], high = [3, 0], interior = [0, 0] : (tensor<13x3xf32>, tensor<f32>) -> tensor<16x3xf32>"#]]
         .assert_eq(&body.iter().map(|l| l.trim()).collect::<Vec<_>>().join("\n"));
         assert_eq!(sharded.module().ty(sharded.module().arguments[0].value).dims(), [13, 3]);
+    }
+
+    #[test]
+    fn what_enters_or_leaves_a_region_and_is_used_elsewhere_too_keeps_its_type() {
+        let program = r#"module @m {
+          sdy.mesh @mesh = <["x"=8]>
+          func.func public @main(%arg0: tensor<13x2xf32>) -> (tensor<13x2xf32>, tensor<13x2xf32>) {
+            %0 = stablehlo.negate %arg0 : tensor<13x2xf32>
+            %1 = "sdy.manual_computation"(%TAKEN) <{in_shardings = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>, manual_axes = #sdy<manual_axes{"x"}>, out_shardings = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>}> ({
+            ^bb0(%2: tensor<2x2xf32>):
+              sdy.return %2 : tensor<2x2xf32>
+            }) : (tensor<13x2xf32>) -> tensor<13x2xf32>
+            return %TAKEN, %1 : tensor<13x2xf32>, tensor<13x2xf32>
+          }
+        }"#;
+        let mesh = AbstractMesh::parse("x=8").unwrap();
+        let on = |spec: &str| NamedSharding::new(&mesh, spec.parse().unwrap()).unwrap();
+        let lines = |taken: &str, argument: &str, output: &str| {
+            let negated = "%0 = stablehlo.negate %arg0 : tensor<13x2xf32>";
+            let program = if taken == "arg0" { program.replace(negated, "") } else { program.to_owned() };
+            let module = shardwright_hlo::parse(&program.replace("TAKEN", taken)).unwrap().module;
+            let outputs = vec![on(output), on("(x, -)")];
+            let sharded = ShardedModule::new(module, &mesh, vec![on(argument)], outputs).unwrap();
+            let text = sharded.stablehlo_text();
+            let body = text.lines().skip(3).map(str::trim).take_while(|l| *l != "}");
+            let body = body.map(|l| l.split(" <{").next().unwrap_or_default());
+            body.map(|l| format!("{l}\n")).collect::<String>()
+        };
+        // An output that lies elsewhere.
+        expect![[r#"
+            %0 = stablehlo.slice %arg0 [0:13, 0:2] : (tensor<16x2xf32>) -> tensor<13x2xf32>
+            %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {}]> : tensor<13x2xf32>
+            %2 = "sdy.manual_computation"(%1)
+            ^bb0(%3: tensor<2x2xf32>):
+            sdy.return %3 : tensor<2x2xf32>
+            }) : (tensor<13x2xf32>) -> (tensor<16x2xf32>)
+            return %1, %2 : tensor<13x2xf32>, tensor<16x2xf32>
+        "#]]
+        .assert_eq(&lines("arg0", "(x, -)", "(-, -)"));
+        // An argument that lies elsewhere.
+        expect![[r#"
+            %0 = stablehlo.slice %arg0 [0:13, 0:2] : (tensor<13x8xf32>) -> tensor<13x2xf32>
+            %1 = sdy.sharding_constraint %0 <@mesh, [{}, {"x"}]> : tensor<13x2xf32>
+            %2 = "sdy.manual_computation"(%1)
+            ^bb0(%3: tensor<2x2xf32>):
+            sdy.return %3 : tensor<2x2xf32>
+            }) : (tensor<13x2xf32>) -> (tensor<16x2xf32>)
+            %4 = sdy.sharding_constraint %1 <@mesh, [{"x"}, {}]> : tensor<13x2xf32>
+            %5 = stablehlo.constant dense<0.0e0> : tensor<f32>
+            %6 = stablehlo.pad %4, %5, low = [0, 0], high = [3, 0], interior = [0, 0] : (tensor<13x2xf32>, tensor<f32>) -> tensor<16x2xf32>
+            return %6, %2 : tensor<16x2xf32>, tensor<16x2xf32>
+        "#]].assert_eq(&lines("arg0", "(-, x)", "(x, -)"));
+        // The result of another op.
+        expect![[r#"
+            %0 = stablehlo.slice %arg0 [0:13, 0:2] : (tensor<16x2xf32>) -> tensor<13x2xf32>
+            %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {}]> : tensor<13x2xf32>
+            %2 = stablehlo.negate %1 : tensor<13x2xf32>
+            %3 = "sdy.manual_computation"(%2)
+            ^bb0(%4: tensor<2x2xf32>):
+            sdy.return %4 : tensor<2x2xf32>
+            }) : (tensor<13x2xf32>) -> (tensor<16x2xf32>)
+            %5 = sdy.sharding_constraint %2 <@mesh, [{"x"}, {}]> : tensor<13x2xf32>
+            %6 = stablehlo.constant dense<0.0e0> : tensor<f32>
+            %7 = stablehlo.pad %5, %6, low = [0, 0], high = [3, 0], interior = [0, 0] : (tensor<13x2xf32>, tensor<f32>) -> tensor<16x2xf32>
+            return %7, %3 : tensor<16x2xf32>, tensor<16x2xf32>
+        "#]].assert_eq(&lines("0", "(x, -)", "(x, -)"));
+        // All of it lies as the region has it.
+        expect![[r#"
+            %0 = "sdy.manual_computation"(%arg0)
+            ^bb0(%1: tensor<2x2xf32>):
+            sdy.return %1 : tensor<2x2xf32>
+            }) : (tensor<16x2xf32>) -> (tensor<16x2xf32>)
+            return %arg0, %0 : tensor<16x2xf32>, tensor<16x2xf32>
+        "#]]
+        .assert_eq(&lines("arg0", "(x, -)", "(x, -)"));
     }
 }

@@ -9,8 +9,8 @@ use shardwright_pjrt::OptionValue;
 use crate::RuntimeError;
 use crate::error::Problem;
 
-/// What is written down of each program that is compiled: the StableHLO that the compiler is given, and the compiler's
-/// own text before and after its passes.
+/// What is written down of each program that is compiled: the StableHLO that the compiler is given, if it is given
+/// StableHLO as text, and of any program the compiler's own text before and after its passes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpOptions {
     /// Where the files go; made if it does not exist.

@@ -331,7 +331,7 @@ impl Executable {
 }
 
 /// What a compiler for a platform says of a program's memory. Only TPUs count temporaries into the peak.
-pub(crate) fn compiled_memory(platform: &str, stats: CompiledMemoryStats) -> CompiledMemory {
+fn compiled_memory(platform: &str, stats: CompiledMemoryStats) -> CompiledMemory {
     let bytes = |number: i64| u64::try_from(number).unwrap_or(0);
     CompiledMemory {
         arguments: bytes(stats.argument),

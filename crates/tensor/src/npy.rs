@@ -98,7 +98,7 @@ const DTYPES: [(&str, DType); 13] = [
 
 impl NpyHeader {
     /// The bytes of a file that its header lies within.
-    pub const MOST_BYTES: usize = 1 << 16;
+    pub const MOST_BYTES: usize = 1 << 17;
 
     /// Reads the header from the beginning of a file: all of it, or its first [`NpyHeader::MOST_BYTES`].
     ///
@@ -131,12 +131,14 @@ impl NpyHeader {
             let _ = write!(text, "{dim}, ");
         }
         text += "), }";
-        const PREFIX: usize = 10;
-        let len = (PREFIX + text.len() + 1).next_multiple_of(ALIGNMENT) - PREFIX;
-        // More dims than fit would take an array that cannot be: each but those of size 1 doubles it.
-        let size = u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes();
+        // Version 2 has more room for the length.
+        let fits = text.len() + ALIGNMENT <= usize::from(u16::MAX);
+        let (version, size_bytes) = if fits { (1, 2) } else { (2, 4) };
+        let prefix = MAGIC.len() + 2 + size_bytes;
+        let len = (prefix + text.len() + 1).next_multiple_of(ALIGNMENT) - prefix;
+        let size = &len.to_le_bytes()[..size_bytes];
         let padding = " ".repeat(len - text.len() - 1);
-        [MAGIC, &[1, 0], &size, text.as_bytes(), padding.as_bytes(), b"\n"].concat()
+        [MAGIC, &[version, 0], size, text.as_bytes(), padding.as_bytes(), b"\n"].concat()
     }
 
     /// Dtype and shape of the array.
@@ -342,6 +344,16 @@ mod tests {
                 assert_eq!(read(&[&header[..], array.bytes()].concat()), Ok(array));
             }
         }
+    }
+
+    #[test]
+    fn a_header_of_many_dims_is_read_again() {
+        let mut dims = vec![1; 30_000];
+        dims[7] = 3;
+        let array = HostArray::from_slice(&dims, &[1f32, 2., 3.]).unwrap();
+        let header = NpyHeader::write(array.ty());
+        assert!(header.len() > usize::from(u16::MAX) && header.len() <= NpyHeader::MOST_BYTES);
+        assert_eq!(read(&[&header[..], array.bytes()].concat()), Ok(array));
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl<'p> Normal<'p> {
             let is_zero = g.compare(Comparison::Equal, rows, g.full_like(rows, row as f64)?)?;
             drawn = g.select(is_zero, g.full_like(drawn, 0.0)?, drawn)?;
         }
-        g.output("normal", drawn);
+        g.output("normal", g.convert(drawn, self.place.ty.dtype)?);
         let whole = NamedSharding::replicated(mesh.shape(), 1);
         let arguments = vec![whole.clone(), whole];
         let outputs = vec![self.place.sharding.clone()];

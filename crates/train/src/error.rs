@@ -10,6 +10,8 @@ use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
 
+use crate::{GroupError, PrecisionError};
+
 /// Why a run did not come to its end.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -44,12 +46,43 @@ pub enum TrainError {
     /// The classes to wrap.
     #[error(transparent)]
     Wrap(#[from] WrapError),
+    /// The parameter groups.
+    #[error(transparent)]
+    Groups(#[from] GroupError),
     /// The sharding plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Dtypes that models are not trained in.
+    #[error(transparent)]
+    Precision(#[from] PrecisionError),
+    /// A batch that cannot be cut into micro-batches.
+    #[error(
+        "a step of {examples} examples is not {micro_batches} micro-batches of equal parts for {shards} data shards: at least 1 micro-batch, and examples that divide by both numbers together"
+    )]
+    Accumulation {
+        /// Examples of one step on all devices.
+        examples: usize,
+        /// Gradient accumulation steps.
+        micro_batches: usize,
+        /// Devices that see different examples.
+        shards: usize,
+    },
     /// A tensor axis that does not fit the model.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// A batch of all devices that does not divide.
+    #[error(
+        "global_batch_size {global} does not divide into {shards} devices that split a batch, times {accumulated} batches accumulated; \
+         make it a multiple of {}", .shards.saturating_mul(*.accumulated)
+    )]
+    GlobalBatch {
+        /// Its examples.
+        global: usize,
+        /// Into how many parts the mesh splits a batch.
+        shards: usize,
+        /// How many batches make a step.
+        accumulated: usize,
+    },
     /// Fully sharded training in which nothing would be sharded.
     #[error(
         "none of the {parameters} parameters can be split over the {devices} devices of mesh axis {axis}; pass --fsdp no_shard to train without sharding"
@@ -98,6 +131,27 @@ pub enum TrainError {
     /// What the compiler made cannot be read.
     #[error(transparent)]
     Compiled(#[from] CompiledError),
+    /// A run that neither trains nor evaluates.
+    #[error("the run neither trains nor evaluates; pass --do_train or --do_eval")]
+    NothingToDo,
+    /// A loss or gradient that is not a finite number.
+    #[error(
+        "{what} is not finite at step {step} (loss {loss}, gradient norm {grad_norm}); nothing was saved; try a lower \
+         --learning_rate, a longer --warmup_steps or a lower --max_grad_norm, or pass --nan_stop no to go on all the same"
+    )]
+    NotFinite {
+        /// The first step at which it was not, from 1.
+        step: usize,
+        /// The first tensor that is not finite.
+        what: String,
+        /// The loss of the step.
+        loss: f64,
+        /// The norm of its gradients.
+        grad_norm: f64,
+    },
+    /// The run was asked to stop while a model was evaluated that is trained and saved, or was not trained.
+    #[error("interrupted during the evaluation, whose results are not saved")]
+    EvaluationInterrupted,
     /// The run was asked to stop.
     #[error("interrupted after {steps} of {total} steps; nothing was saved")]
     Interrupted {
@@ -132,9 +186,14 @@ impl TrainError {
             | TrainError::Data(_)
             | TrainError::Checkpoint(_)
             | TrainError::Wrap(_)
+            | TrainError::Groups(_)
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)
+            | TrainError::GlobalBatch { .. }
+            | TrainError::NothingToDo
+            | TrainError::Precision(_)
+            | TrainError::Accumulation { .. }
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::Mesh => TrainErrorKind::Input,
             TrainError::Runtime(error) if error.kind() == RuntimeErrorKind::CompilerDied => {
@@ -143,11 +202,12 @@ impl TrainError {
             TrainError::Runtime(_) => TrainErrorKind::Device,
             TrainError::Save(_)
             | TrainError::NoGathers { .. }
+            | TrainError::NotFinite { .. }
             | TrainError::Graph(_)
             | TrainError::Verify(_)
             | TrainError::Shard(_)
             | TrainError::Compiled(_) => TrainErrorKind::Run,
-            TrainError::Interrupted { .. } => TrainErrorKind::Interrupted,
+            TrainError::Interrupted { .. } | TrainError::EvaluationInterrupted => TrainErrorKind::Interrupted,
         }
     }
 }

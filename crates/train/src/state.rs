@@ -15,10 +15,9 @@ pub struct TrainState {
     pub step: usize,
     /// The parameters, in the model's order.
     pub parameters: Vec<ShardedArray>,
-    /// Running means of the gradients, in the same order.
-    pub exp_avg: Vec<ShardedArray>,
-    /// Running means of the squared gradients, in the same order.
-    pub exp_avg_sq: Vec<ShardedArray>,
+    /// What the optimizer keeps for those that are trained, in the order of the step's
+    /// [layout](crate::StateLayout::slots).
+    pub state: Vec<ShardedArray>,
 }
 
 /// Where the first weights come from.
@@ -29,7 +28,7 @@ pub enum WeightSource<'a> {
         /// The key of the generator.
         seed: u64,
     },
-    /// Read from files, and cast to f32.
+    /// Read from files, and cast to what they are kept in.
     Files(&'a HfWeights),
 }
 
@@ -70,19 +69,17 @@ impl TrainState {
         TrainState::of_parameters(runtime, step, parameters)
     }
 
-    fn of_parameters(
+    /// The state of a step that has these parameters and was not run yet.
+    pub(crate) fn of_parameters(
         runtime: &Runtime,
         step: &TrainStep,
         parameters: Vec<ShardedArray>,
     ) -> Result<TrainState, TrainError> {
         let (mesh, places) = (step.executable().mesh(), step.plan().arguments());
-        let count = parameters.len();
-        let zeros = |places: &[PlannedArgument]| {
-            places.iter().map(|place| constant(runtime, mesh, place, 0.0)).collect::<Result<_, _>>()
-        };
-        let exp_avg = zeros(&places[count..2 * count])?;
-        let exp_avg_sq = zeros(&places[2 * count..3 * count])?;
-        Ok(TrainState { step: 0, parameters, exp_avg, exp_avg_sq })
+        let slots = &places[parameters.len()..][..step.layout().slots.len()];
+        let state =
+            slots.iter().map(|place| constant(runtime, mesh, place, 0.0)).collect::<Result<_, _>>()?;
+        Ok(TrainState { step: 0, parameters, state })
     }
 
     /// The bytes that each device holds of the state, by partition, as the plugin says.
@@ -91,23 +88,12 @@ impl TrainState {
     /// When the plugin does not tell.
     pub fn bytes_on_devices(&self) -> Result<Vec<usize>, TrainError> {
         let mut total = Vec::new();
-        for array in self.parameters.iter().chain(&self.exp_avg).chain(&self.exp_avg_sq) {
+        for array in self.parameters.iter().chain(&self.state) {
             let bytes = array.bytes_on_devices()?;
             total.resize(bytes.len(), 0);
             total.iter_mut().zip(bytes).for_each(|(total, bytes)| *total += bytes);
         }
         Ok(total)
-    }
-
-    /// In the order of the program's arguments.
-    pub(crate) fn into_arrays(self) -> Vec<ShardedArray> {
-        self.parameters.into_iter().chain(self.exp_avg).chain(self.exp_avg_sq).collect()
-    }
-
-    pub(crate) fn from_arrays(step: usize, count: usize, mut arrays: Vec<ShardedArray>) -> TrainState {
-        let exp_avg_sq = arrays.split_off(2 * count);
-        let exp_avg = arrays.split_off(count);
-        TrainState { step, parameters: arrays, exp_avg, exp_avg_sq }
     }
 }
 
@@ -123,11 +109,12 @@ pub(crate) fn constant(
         let shape = Shape::new(dims).map_err(TensorError::from)?;
         let mut block = HostArray::zeros(TensorType { dtype: DType::F32, shape });
         block.as_mut_slice::<f32>()?.fill(value);
-        Ok(block)
+        Ok(block.cast(place.ty.dtype))
     })
 }
 
-fn from_files(
+/// The parameter that belongs at a place, as the files have it.
+pub(crate) fn from_files(
     runtime: &Runtime,
     mesh: &Mesh,
     place: &PlannedArgument,

@@ -65,7 +65,7 @@ mod tests {
         };
         argument("w", &[128, 64], ArgumentKind::Parameter);
         argument("odd", &[3, 133], ArgumentKind::Parameter);
-        argument("w.exp_avg", &[128, 64], ArgumentKind::State { parameter: 0 });
+        argument("w.exp_avg", &[128, 64], ArgumentKind::State { parameter: 0, without: None });
         argument("x", &[128, 5], ArgumentKind::Batch);
         let dim_rule = shardwright_partition::DimRule::StrictLargest;
         ShardingPlan::new(&module, mesh, &PlanOptions { dim_rule, ..PlanOptions::default() }).unwrap()

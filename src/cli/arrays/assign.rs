@@ -1,9 +1,14 @@
 //! Which array of the files is which argument of the program.
 
+use std::collections::HashMap;
+
 use shardwright_hlo::ArgumentInfo;
 
 use super::super::names::nearest;
 use super::read::StoredArray;
+
+/// Of how many arrays that are no argument's the nearest name is told.
+const HINTED: usize = 20;
 
 /// For each argument, the index of its array, if there is one.
 ///
@@ -19,15 +24,26 @@ pub(in super::super) fn assign(
     arrays: &[StoredArray],
     may_lack: bool,
 ) -> Result<Vec<Option<usize>>, Vec<String>> {
-    let mut targets: Vec<Option<usize>> = arrays.iter().map(|array| target(arguments, &array.name)).collect();
-    if arrays.iter().all(|array| named(arguments, &array.name).is_none() && number(&array.name).is_none()) {
-        targets = (0..arrays.len()).map(|place| (place < arguments.len()).then_some(place)).collect();
-    }
+    let places: HashMap<&str, usize> =
+        arguments.iter().enumerate().map(|(place, argument)| (argument.name.as_str(), place)).collect();
+    let named = |name: &str| places.get(name).copied();
+    let counted = |name: &str| number(name).filter(|&place| place < arguments.len());
+    let targets: Vec<Option<usize>> =
+        match arrays.iter().all(|array| named(&array.name).is_none() && number(&array.name).is_none()) {
+            true => (0..arrays.len()).map(|place| (place < arguments.len()).then_some(place)).collect(),
+            false => arrays.iter().map(|array| named(&array.name).or_else(|| counted(&array.name))).collect(),
+        };
     let mut assigned: Vec<Option<usize>> = vec![None; arguments.len()];
     let mut problems = Vec::new();
     for (index, (array, target)) in arrays.iter().zip(targets).enumerate() {
         let Some(target) = target else {
-            problems.push(extra(arguments, array));
+            // To look for the nearest name takes time, and nobody reads very many.
+            let is_hinted = problems.len() < HINTED;
+            problems.push(extra(
+                arguments,
+                array,
+                is_hinted.then(|| nearest_name(arguments, &array.name)).flatten(),
+            ));
             continue;
         };
         match assigned[target].replace(index) {
@@ -51,25 +67,22 @@ pub(in super::super) fn assign(
     if problems.is_empty() { Ok(assigned) } else { Err(problems) }
 }
 
-fn named(arguments: &[ArgumentInfo], name: &str) -> Option<usize> {
-    arguments.iter().position(|argument| argument.name == name)
-}
-
 fn number(name: &str) -> Option<usize> {
     let digits = name.strip_prefix("arr_").unwrap_or(name);
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
-fn target(arguments: &[ArgumentInfo], name: &str) -> Option<usize> {
-    named(arguments, name).or_else(|| number(name).filter(|&place| place < arguments.len()))
+/// The argument whose name is most like that of an array, of as many as can be compared in no time.
+fn nearest_name<'a>(arguments: &'a [ArgumentInfo], array: &str) -> Option<&'a str> {
+    const COMPARED: usize = 10_000;
+    const LONGEST: usize = 200;
+    let names = arguments.iter().map(|argument| argument.name.as_str());
+    let names: Vec<&str> = names.filter(|name| name.len() <= LONGEST).take(COMPARED).collect();
+    if array.len() <= LONGEST { nearest(array, &names) } else { None }
 }
 
-fn extra(arguments: &[ArgumentInfo], array: &StoredArray) -> String {
-    let names: Vec<&str> = arguments.iter().map(|argument| argument.name.as_str()).collect();
-    let hint = match nearest(&array.name, &names) {
-        Some(name) => format!("; did you mean {name}?"),
-        None => String::new(),
-    };
+fn extra(arguments: &[ArgumentInfo], array: &StoredArray, nearest: Option<&str>) -> String {
+    let hint = nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
     format!(
         "array {} of {} is no argument of the program, which takes {}{hint}",
         array.name,

@@ -46,10 +46,14 @@ impl Tolerance {
 /// Compares an array with one of the same type.
 pub(in super::super) fn compare(found: &HostArray, expected: &HostArray, tolerance: Tolerance) -> Difference {
     let (found_values, expected_values) = (found.to_f64(), expected.to_f64());
+    let wide = wide_integers(found).zip(wide_integers(expected));
     let mut difference =
         Difference { absolute: 0.0, relative: 0.0, at: None, values: None, is_too_large: false };
     for (place, (&found_value, &expected_value)) in found_values.iter().zip(&expected_values).enumerate() {
-        let absolute = apart(found_value, expected_value);
+        let absolute = match &wide {
+            Some((found, expected)) => found[place].abs_diff(expected[place]) as f64,
+            None => apart(found_value, expected_value),
+        };
         if absolute > difference.absolute {
             difference.absolute = absolute;
             difference.at = Some(index(place, found.dims()));
@@ -63,6 +67,15 @@ pub(in super::super) fn compare(found: &HostArray, expected: &HostArray, toleran
         difference.is_too_large = difference.absolute > tolerance.of(found.dtype()) * largest;
     }
     difference
+}
+
+/// The elements, if they are integers that `f64` cannot tell apart.
+fn wide_integers(array: &HostArray) -> Option<Vec<i128>> {
+    match array.dtype() {
+        DType::S64 => Some(array.as_slice::<i64>().ok()?.iter().copied().map(i128::from).collect()),
+        DType::U64 => Some(array.as_slice::<u64>().ok()?.iter().copied().map(i128::from).collect()),
+        _ => None,
+    }
 }
 
 fn apart(found: f64, expected: f64) -> f64 {
@@ -113,6 +126,18 @@ mod tests {
         check(&[1000.0, 0.005, 1.0, f32::NAN], &expected, Tolerance::OfDtype, false, Some([0, 1]));
         check(&[1000.0, 0.0, 1.5, f32::NAN], &expected, Tolerance::OfDtype, true, Some([1, 0]));
         check(&[1000.0, 0.0, 1.5, f32::NAN], &expected, Tolerance::Given(1e-3), false, Some([1, 0]));
+    }
+
+    #[test]
+    fn integers_are_compared_as_such() {
+        const LARGE: i64 = 1 << 53;
+        let array = |values: &[i64]| HostArray::from_slice(&[2], values).unwrap();
+        let difference = compare(&array(&[1, LARGE + 1]), &array(&[1, LARGE]), Tolerance::OfDtype);
+        assert!(difference.is_too_large, "{difference:?}");
+        assert_eq!((difference.absolute, difference.at), (1.0, Some(vec![1])));
+        let array = |values: &[u64]| HostArray::from_slice(&[2], values).unwrap();
+        let difference = compare(&array(&[0, u64::MAX - 1]), &array(&[0, u64::MAX]), Tolerance::OfDtype);
+        assert_eq!((difference.is_too_large, difference.absolute), (true, 1.0));
     }
 
     #[test]

@@ -15,13 +15,13 @@ use shardwright_runtime::Executable;
 use shardwright_runtime::compile::ChildCompiler;
 
 use super::args::{GlobalArgs, TrainArgs};
+use super::choice::Lowerings;
 use super::console::{self, Verbosity};
 use super::engine::{self, Engine, program_failure};
 use super::failure::{Cause, Failure};
-use super::program::ProgramArgs;
+use super::program::{EXPORT_HINT, ProgramArgs};
 use super::session::{PlaceArgs, Prepared};
 use super::train;
-use super::value::Lowerings;
 
 use html::Surroundings;
 
@@ -49,9 +49,12 @@ Keys of --json:
   collectives             in the order of the program: name, kind, runs, position, axes,
                           groups, bytes, and the pieces that it carries: type, purpose,
                           pass, cause and source
+  steps                   how many steps the program has, to which positions refer
   memory                  of one device, in bytes: compiler's figures, estimated_peak,
                           at_peak and series by class
-  notes                   what could not be found out";
+  notes                   what could not be found out
+
+With --lowering both these are annotate and explicit, one object each, beside comparison.";
 
 /// The flags of `explain`.
 #[derive(Debug, Args)]
@@ -143,8 +146,7 @@ fn explain_program(
     let prepared = Prepared::new(program, &arguments.place)?;
     if let Prepared::Bytecode(_) = prepared {
         let message = "the program is MLIR bytecode, of which nothing is known that could be explained";
-        let hint = "export it as StableHLO text (`lowered.as_text()` in JAX) or as an HLO proto";
-        return Err(Failure::input(message).with_hint(hint));
+        return Err(Failure::input(message).with_hint(EXPORT_HINT));
     }
     arguments.show.check()?;
     let session = prepared.open(global, &arguments.place, compiler)?;
@@ -162,7 +164,7 @@ fn explain_step(
     settings: &TrainArgs,
     compiler: &ChildCompiler,
 ) -> Result<(), Failure> {
-    let train::Prepared { config, lowering, options, mut report } =
+    let train::Prepared { config, lowering, options, mut report, .. } =
         train::prepare(global, settings, compiler)?;
     let job = engine::prepare_unsaved(&config, &mut report);
     report.end();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use shardwright_hlo::ArgumentInfo;
+use shardwright_partition::Bytes;
 use shardwright_tensor::HostArray;
 
 use super::super::arrays::{Draw, Range, StoredArrays, assign};
@@ -58,9 +59,16 @@ impl Inputs {
             let message = format!("--range {range}: no argument of the program is called {pattern}");
             return Err(Failure::input(message).with_hint(names(arguments)));
         }
+        check_memory(arguments)?;
         let assigned = assign(arguments, self.stored.arrays(), self.may_draw).map_err(|problems| {
-            let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
-            let failure = Failure::input(format!("the inputs are not those of the program:{lines}"));
+            const SHOWN: usize = 20;
+            let lines = problems.iter().take(SHOWN).map(|problem| format!("\n  {problem}"));
+            let mut message =
+                format!("the inputs are not those of the program:{}", lines.collect::<String>());
+            if let Some(more @ 1..) = problems.len().checked_sub(SHOWN) {
+                message += &format!("\n  and {more} more");
+            }
+            let failure = Failure::input(message);
             match problems.iter().any(|problem| problem.ends_with("nothing given")) {
                 true => failure.with_hint("--seed 0 draws what is in no file"),
                 false => failure,
@@ -75,6 +83,25 @@ impl Inputs {
         let arrays = arguments.iter().zip(assigned).map(array).collect::<anyhow::Result<_>>();
         arrays.map_err(|error| Failure::new(Cause::Input, error))
     }
+}
+
+/// Whether there can be memory for all arguments of a program.
+///
+/// # Errors
+/// When there cannot; the largest is named.
+fn check_memory(arguments: &[ArgumentInfo]) -> Result<(), Failure> {
+    let bytes = |argument: &ArgumentInfo| argument.ty.byte_count();
+    let all = arguments.iter().map(bytes).fold(0, usize::saturating_add);
+    let Some(largest) = arguments.iter().max_by_key(|argument| bytes(argument)) else { return Ok(()) };
+    Vec::<u8>::new().try_reserve_exact(all).map_err(|_| {
+        Failure::input(format!(
+            "the inputs take {}, and there is no memory for them; the largest is argument {}, {} of {}",
+            Bytes(all as u64),
+            largest.name,
+            Bytes(bytes(largest) as u64),
+            largest.ty
+        ))
+    })
 }
 
 /// What the arguments are called, as far as a line takes.

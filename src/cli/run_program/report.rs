@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
+use shardwright_partition::printable;
 
 use super::super::arrays::{Difference, Summary};
 use super::super::failure::{Cause, Failure};
@@ -120,7 +121,7 @@ impl OutputReport<'_> {
     fn cells(&self) -> Vec<String> {
         let Summary { min, max, mean, nan } = self.summary;
         let optional = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
-        let mut cells = vec![self.name.to_owned(), self.ty.clone(), self.spec.clone()];
+        let mut cells = vec![printable(self.name), self.ty.clone(), self.spec.clone()];
         cells.extend([optional(min), optional(max), optional(mean), nan.to_string()]);
         if let Some(difference) = &self.difference {
             cells.extend([number(difference.absolute), number(difference.relative), place(difference)]);

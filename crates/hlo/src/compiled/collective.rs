@@ -1,13 +1,12 @@
 //! The collectives of a program.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use shardwright_mesh::ReplicaGroups;
 
 use super::{
     CompiledArray, CompiledError, CompiledInstruction, CompiledProgram, CompiledShape, Runs, SourceLine,
-    groups, proto,
 };
 
 /// The name of the computations in which TPU compilers do a reduce-scatter in one step, written there as an all-reduce
@@ -30,9 +29,6 @@ pub struct Collective {
     pub name: String,
     /// Which collective it is.
     pub kind: CollectiveKind,
-    /// Bytes of its result on one device, in one run of it. For a reduce-scatter that a compiler writes as an
-    /// all-reduce, over groups that are not known, these are the bytes before the result is cut.
-    pub bytes: u64,
     /// Which devices take part together, where the program says so in a way that is known here. Those of a
     /// collective-permute are the devices that send to each other.
     pub groups: Option<ReplicaGroups>,
@@ -110,7 +106,7 @@ impl CollectiveKind {
 
     /// The collective that an opcode is or starts, and whether it only starts it. The `-done` half of an asynchronous
     /// pair moves nothing of its own.
-    fn of_opcode(opcode: &str) -> Option<(CollectiveKind, bool)> {
+    pub(super) fn of_opcode(opcode: &str) -> Option<(CollectiveKind, bool)> {
         let (opcode, is_start) = match opcode.strip_suffix("-start") {
             Some(opcode) => (opcode, true),
             None => (opcode, false),
@@ -157,20 +153,22 @@ impl Collective {
     pub fn group_size(&self) -> Option<usize> {
         self.groups.as_ref()?.group_size()
     }
+
+    /// Bytes of its result on one device, in one run of it. For a reduce-scatter that a compiler writes as an
+    /// all-reduce, over groups that are not known, these are the bytes before the result is cut.
+    pub fn bytes(&self) -> u64 {
+        self.pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.result_bytes))
+    }
 }
 
 /// The collectives that run, in the order in which they do so first.
-pub(super) fn collect(
-    program: &CompiledProgram,
-    module: &proto::Module,
-) -> Result<Vec<Collective>, CompiledError> {
+pub(super) fn collect(program: &CompiledProgram) -> Result<Vec<Collective>, CompiledError> {
     let starts = started_in_fusions(program);
     let mut collectives = Vec::new();
-    for (index, (computation, message)) in program.computations.iter().zip(&module.computations).enumerate() {
+    for (index, computation) in program.computations.iter().enumerate() {
         if computation.runs.count == 0 {
             continue;
         }
-        let mut messages: Option<HashMap<&str, &proto::Instruction>> = None;
         let is_started = computation.instructions.iter().any(|i| i.target == ASYNC_START);
         let is_done = computation.instructions.iter().any(|i| i.target == ASYNC_DONE);
         let names_again = computation.is_fused && (is_done || computation.name.starts_with(ASYNC_FUSION));
@@ -181,18 +179,10 @@ pub(super) fn collect(
             if names_again && starts.contains(&instruction.channel) {
                 continue;
             }
-            let messages = messages
-                .get_or_insert_with(|| message.instructions.iter().map(|m| (m.name.as_str(), m)).collect());
-            let message = messages.get(instruction.name.as_str());
-            let groups = message.and_then(|message| match kind {
-                CollectiveKind::CollectivePermute => groups::groups_of_pairs(message),
-                _ => groups::groups(message),
-            });
             let mut collective = Collective {
                 name: instruction.name.clone(),
                 kind,
-                bytes: 0,
-                groups,
+                groups: instruction.groups.clone(),
                 op_name: instruction.op_name.clone(),
                 source: instruction.source.clone(),
                 runs: computation.runs,
@@ -203,8 +193,6 @@ pub(super) fn collect(
             if computation.name.starts_with(SCATTER_FUSION) {
                 collective.scatter();
             }
-            collective.bytes =
-                collective.pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.result_bytes));
             collectives.push(collective);
         }
     }

@@ -3,10 +3,17 @@
 use shardwright_mesh::{AbstractMesh, AxisName, ReplicaGroups};
 
 use super::proto::{AxisRef, Instruction, IotaGroups, MeshGroups};
-use super::sizes;
+use super::{CollectiveKind, sizes};
 
-/// The groups, where the program lists any that are understood.
-pub(super) fn groups(instruction: &Instruction) -> Option<ReplicaGroups> {
+/// The groups of a collective, where the program lists any that are understood; none of anything else.
+pub(super) fn of_collective(instruction: &Instruction) -> Option<ReplicaGroups> {
+    match CollectiveKind::of_opcode(&instruction.opcode)?.0 {
+        CollectiveKind::CollectivePermute => groups_of_pairs(instruction),
+        _ => groups(instruction),
+    }
+}
+
+fn groups(instruction: &Instruction) -> Option<ReplicaGroups> {
     let devices = instruction.device_list.as_ref();
     let iota = instruction.iota_groups.as_ref().or_else(|| devices?.iota.as_ref());
     match (&instruction.mesh_groups, iota) {
@@ -23,7 +30,7 @@ pub(super) fn groups(instruction: &Instruction) -> Option<ReplicaGroups> {
 
 /// The devices that are linked by sends from one to another, which is what a collective-permute lists: devices that
 /// reach each other are one group.
-pub(super) fn groups_of_pairs(instruction: &Instruction) -> Option<ReplicaGroups> {
+fn groups_of_pairs(instruction: &Instruction) -> Option<ReplicaGroups> {
     // More devices than any mesh has would take memory out of proportion.
     const MOST: usize = 1 << 20;
     let pairs: Vec<(usize, usize)> = instruction

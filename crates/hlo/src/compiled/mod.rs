@@ -68,7 +68,7 @@ impl CompiledProgram {
         let of_kind = self.collectives.iter().filter(|c| c.kind == kind);
         of_kind.fold((0, 0), |(count, bytes): (usize, u64), c| {
             let runs = usize::try_from(c.runs.count).unwrap_or(usize::MAX);
-            (count.saturating_add(runs), bytes.saturating_add(c.bytes.saturating_mul(c.runs.count)))
+            (count.saturating_add(runs), bytes.saturating_add(c.bytes().saturating_mul(c.runs.count)))
         })
     }
 }

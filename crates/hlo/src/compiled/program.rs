@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use shardwright_mesh::ReplicaGroups;
+
 use super::collective::{self, Collective};
-use super::{CompiledError, CompiledShape, Runs, proto, runs, trips};
+use super::{CompiledError, CompiledShape, Runs, groups, proto, runs, trips};
 
 /// An optimized program.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +73,8 @@ pub struct CompiledInstruction {
     pub(super) constant: Option<i64>,
     /// How a `compare` compares: `LT`.
     pub(super) comparison: String,
+    /// Of a collective, the devices that take part together.
+    pub(super) groups: Option<ReplicaGroups>,
     /// The number of the exchange that it belongs to; programs that were partitioned by hand have one for all.
     pub(super) channel: i64,
 }
@@ -124,7 +128,7 @@ impl CompiledProgram {
         trips::count(&mut program);
         runs::count(&mut program, &order);
         runs::number_steps(&mut program, &order);
-        program.collectives = collective::collect(&program, module)?;
+        program.collectives = collective::collect(&program)?;
         Ok(program)
     }
 
@@ -254,6 +258,7 @@ impl CompiledInstruction {
             step: 0,
             constant: instruction.literal.as_ref().and_then(whole_number),
             comparison: instruction.comparison.clone(),
+            groups: groups::of_collective(instruction),
             channel: instruction.channel,
         }
     }

@@ -557,3 +557,15 @@ fn what_travels_is_counted_by_the_ring() {
     assert_eq!(AllReduce.sent_bytes(u64::MAX, 8), u64::MAX);
     assert_eq!((AllGather.array_bytes(1, 8), ReduceScatter.array_bytes(8, 1)), (8, 8));
 }
+
+#[test]
+fn collectives_of_one_name_have_groups_of_their_own() {
+    let gather = |ids: &[i64]| Instruction {
+        name: "gather".into(),
+        replica_groups: vec![ReplicaGroup { replica_ids: ids.to_vec() }],
+        ..instruction("all-gather", Shape::array(F32, &[8]))
+    };
+    let program = parse(&module(vec![("main", vec![gather(&[0, 1]), gather(&[0, 1, 2])])])).unwrap();
+    let sizes: Vec<Option<usize>> = program.collectives.iter().map(Collective::group_size).collect();
+    assert_eq!(sizes, [Some(2), Some(3)]);
+}

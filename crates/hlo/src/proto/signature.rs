@@ -1,8 +1,9 @@
 //! What a module says of its arguments and outputs: names, types, donations, shardings.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use shardwright_mesh::{Mesh, SdySharding};
+use shardwright_mesh::{HloSharding, Mesh, SdySharding};
 use shardwright_tensor::TensorType;
 
 use super::check::EntryPoint;
@@ -112,11 +113,11 @@ impl Stated {
             return text.map(|text| over_mesh(text.parse()?, meshes)).transpose();
         }
         let Some(bytes) = parameter.sharding.or(left) else { return Ok(None) };
-        let shardings = read_op_sharding(bytes)?;
+        let shardings = op_shardings(bytes)?;
         let [sharding] = &shardings[..] else {
             return Err(StatedProblem::Count { expected: 1, found: shardings.len() });
         };
-        Ok(Some(StatedSharding::Hlo(sharding.clone())))
+        Ok(Some(StatedSharding::Hlo(Arc::clone(sharding))))
     }
 
     fn of_outputs(
@@ -141,10 +142,10 @@ impl Stated {
         let Some(bytes) = entry.instruction(entry.root).sharding.or(module.spmd_output) else {
             return Ok(vec![None; count]);
         };
-        let shardings = read_op_sharding(bytes)?;
+        let shardings = op_shardings(bytes)?;
         // One for all, as XLA has it for the parts of a tuple.
         let shardings = match &shardings[..] {
-            [sharding] => vec![sharding.clone(); count],
+            [sharding] => vec![Arc::clone(sharding); count],
             _ => shardings,
         };
         if shardings.len() != count {
@@ -152,6 +153,10 @@ impl Stated {
         }
         Ok(shardings.into_iter().map(|sharding| Some(StatedSharding::Hlo(sharding))).collect())
     }
+}
+
+fn op_shardings(bytes: &[u8]) -> Result<Vec<Arc<HloSharding>>, StatedProblem> {
+    Ok(read_op_sharding(bytes)?.into_iter().map(Arc::new).collect())
 }
 
 fn over_mesh(

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::slice::from_ref;
+use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -12,7 +13,7 @@ use shardwright_mesh::{AbstractMesh, NamedSharding, PartitionSpec};
 use super::read::{computation, instruction, module};
 use super::wire::{Fields, Writer};
 use super::*;
-use crate::StatedSharding;
+use crate::{OutputInfo, StatedSharding};
 
 const MLP: &[u8] = include_bytes!("../../tests/data/mlp.hlo.pb");
 const DECODE: &[u8] = include_bytes!("../../tests/data/decode.hlo.pb");
@@ -404,6 +405,26 @@ fn stated_shardings_that_make_no_sense_are_errors() {
             "the sharding that the module states for argument w: it is over the mesh @nesh, and the module has @mesh"
         ],
     );
+}
+
+#[test]
+fn outputs_share_the_sharding_that_stands_for_all_of_them() {
+    const OUTPUTS: usize = 20_000;
+    const DEVICES: u64 = 100_000;
+    let outputs = tuple(&vec![f32(&[8]); OUTPUTS]);
+    let every_device = (0..DEVICES).map(|device| device ^ 1);
+    let sharding = Writer::default().number(1, 3).numbers(3, [DEVICES]).numbers(4, every_device).finish();
+    let mut root = op(2, "t", "tuple", &outputs, &[1; OUTPUTS]);
+    let root = root.bytes(instruction::SHARDING, &sharding).finish();
+    let instructions = [parameter(1, "x", &f32(&[8]), 0), root];
+    let bytes = program(&[body("main", 1, 2, &instructions)], &[f32(&[8])], &outputs);
+    let program = HloProgram::read(&bytes).unwrap();
+    let stated = |output: &OutputInfo| match output.stated.clone() {
+        Some(StatedSharding::Hlo(sharding)) => sharding,
+        other => panic!("{other:?}"),
+    };
+    let outputs = &program.signature().outputs;
+    assert!(outputs.iter().all(|output| Arc::ptr_eq(&stated(output), &stated(&outputs[0]))));
 }
 
 #[test]

@@ -55,15 +55,17 @@ impl<'a> Aliases<'a> {
             Aliases { cursor, defined: HashMap::new(), resources: HashMap::new(), written: [0; 2] };
         let mut offset = 0;
         while let Some(line) = text[offset..].lines().next() {
+            let content = line.trim_ascii_start();
+            let start = offset + line.len() - content.len();
             let mut cursor = cursor;
-            cursor.go_to(offset);
-            if let Some((name, definition)) = definition(&mut cursor, line)? {
+            cursor.go_to(start);
+            if let Some((name, definition)) = definition(&mut cursor, content)? {
                 if aliases.defined.insert(name, Alias::Raw(definition)).is_some() {
                     let (found, expected) = (format!("`{name}` a second time"), "each alias once".into());
-                    return Err(cursor.error_at(offset, ParseProblem::Unexpected { found, expected }));
+                    return Err(cursor.error_at(start, ParseProblem::Unexpected { found, expected }));
                 }
                 offset = cursor.offset();
-            } else if line.starts_with("{-#") {
+            } else if content.starts_with("{-#") {
                 aliases.read_resources(&mut cursor)?;
                 offset = cursor.offset();
             } else {

@@ -7,7 +7,7 @@ use super::alias::Aliases;
 use super::error::ParseProblem;
 use super::form::Form;
 use super::forms::{FORMS, SHORT_NAMES};
-use super::scan::{Cursor, Raw, Result};
+use super::scan::{Cursor, Raw, Result, without_quotes};
 use super::shared::{Text, Texts};
 use super::tree::{Named, Operation, Position, ResultName, TreeArgument, TreeRegion, Use};
 
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
 
     fn entry_name(&mut self) -> Result<&'a str> {
         match self.cursor.peek() {
-            Some(b'"') => self.cursor.string().map(|quoted| quoted.trim_matches('"')),
+            Some(b'"') => self.cursor.string().map(without_quotes),
             _ => self.cursor.word("the name of an attribute"),
         }
     }

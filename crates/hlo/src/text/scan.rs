@@ -380,6 +380,11 @@ pub(super) fn end_of_string(text: &str, start: usize) -> Option<usize> {
     }
 }
 
+/// What stands between the quotes of a string, as it is written; what has none as it is.
+pub(super) fn without_quotes(text: &str) -> &str {
+    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
+}
+
 /// The name of the alias that begins at `at` with `#` or `!`. Attributes and types of a dialect begin alike, but
 /// have a `.` in their names or a `<` after it.
 pub(super) fn alias_name(text: &str, at: usize) -> Option<&str> {

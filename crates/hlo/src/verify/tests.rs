@@ -12,7 +12,7 @@ fn f32(dims: &[usize]) -> TensorType {
 fn sound() -> Module {
     let mut m = Module::new("m");
     let w = m.add_argument_of_kind("w", f32(&[2]), ArgumentKind::Parameter);
-    m.add_argument_of_kind("m.w", f32(&[2]), ArgumentKind::State { parameter: 0 });
+    m.add_argument_of_kind("m.w", f32(&[2]), ArgumentKind::State { parameter: 0, without: None });
     let x = m.add_argument("x", f32(&[2]));
     let y = m.push(Op::Binary(Binary::Add), &[x, w]).unwrap();
     m.add_donated_output("y", y[0], 0);
@@ -75,7 +75,7 @@ fn recorded_types_are_the_inferred_ones() {
 #[test]
 fn states_and_gradients_belong_to_parameters() {
     check(
-        |m| m.arguments[1].kind = ArgumentKind::State { parameter: 2 },
+        |m| m.arguments[1].kind = ArgumentKind::State { parameter: 2, without: None },
         expect![[r#"
             module m has 1 problem
               state m.w names argument 2, which is not a parameter"#]],
@@ -94,6 +94,15 @@ fn states_and_gradients_belong_to_parameters() {
         expect![[r#"
             module m has 1 problem
               instruction 1 (boundary) names argument 7, which is not a parameter"#]],
+    );
+    check(
+        |m| {
+            let g = m.push(Op::Boundary(Role::RowGradient { parameter: 0 }), &[ValueId(3)]).unwrap();
+            m.add_output("g", g[0]);
+        },
+        expect![[r#"
+            module m has 1 problem
+              instruction 1 (boundary) has shape f32[2], its parameter w is f32[2] and it is without dim 0"#]],
     );
 }
 

@@ -38,7 +38,7 @@ pub enum ConfigProblem {
         /// Its value.
         found: String,
         /// What it may be.
-        supported: &'static str,
+        supported: String,
     },
     /// A size that is zero or beyond reason.
     #[error("{field} is {found}, but must lie between 1 and {most}")]
@@ -81,6 +81,14 @@ fn excerpt(text: &str, line: usize, column: usize) -> String {
 }
 
 impl ConfigProblem {
+    pub(super) fn unsupported(
+        field: &'static str,
+        found: impl fmt::Display,
+        supported: impl Into<String>,
+    ) -> ConfigProblem {
+        ConfigProblem::Unsupported { field, found: found.to_string(), supported: supported.into() }
+    }
+
     pub(crate) fn json(error: &serde_json::Error, text: &str) -> ConfigProblem {
         let (line, column) = (error.line(), error.column());
         let message = error.to_string();

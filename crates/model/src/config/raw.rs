@@ -1,9 +1,8 @@
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use shardwright_tensor::DType;
 
 use super::error::ConfigProblem;
-use crate::rotary::RotaryConfig;
 
 /// The names that configurations have for dtypes of weights.
 pub(super) const DTYPES: [(&str, DType); 4] =
@@ -13,109 +12,107 @@ const DTYPES_SUPPORTED: &str = "float32, bfloat16, float16, float64";
 
 /// The name that configurations have for a dtype of weights.
 pub(super) fn dtype_name(dtype: DType) -> Result<&'static str, ConfigProblem> {
-    let unsupported =
-        ConfigProblem::Unsupported { field: "dtype", found: dtype.to_string(), supported: DTYPES_SUPPORTED };
-    DTYPES.iter().find(|(_, known)| *known == dtype).map(|(name, _)| *name).ok_or(unsupported)
+    let unsupported = || ConfigProblem::unsupported("dtype", dtype, DTYPES_SUPPORTED);
+    DTYPES.iter().find(|(_, known)| *known == dtype).map(|(name, _)| *name).ok_or_else(unsupported)
 }
 
-/// The members of a Llama `config.json` that matter to us, as they are written. `null` is the same as absent.
+/// The members of a `config.json` that matter to us, as they are written. `null` is the same as absent, but for those
+/// that say which it is.
 #[derive(Deserialize)]
 pub(super) struct RawConfig {
-    model_type: Option<String>,
-    architectures: Option<Vec<String>>,
+    pub(super) model_type: Option<String>,
+    pub(super) architectures: Option<Vec<String>>,
     pub(super) vocab_size: Option<usize>,
     pub(super) hidden_size: Option<usize>,
     pub(super) intermediate_size: Option<usize>,
     pub(super) num_hidden_layers: Option<usize>,
     pub(super) num_attention_heads: Option<usize>,
-    pub(super) num_key_value_heads: Option<usize>,
-    pub(super) head_dim: Option<usize>,
+    #[serde(default)]
+    pub(super) num_key_value_heads: Setting<usize>,
+    #[serde(default)]
+    pub(super) head_dim: Setting<usize>,
     pub(super) max_position_embeddings: Option<usize>,
     pub(super) rms_norm_eps: Option<f64>,
     pub(super) initializer_range: Option<f64>,
-    rope_theta: Option<f64>,
-    rope_scaling: Option<Map<String, Value>>,
-    rope_parameters: Option<Map<String, Value>>,
-    partial_rotary_factor: Option<f64>,
+    pub(super) rope_theta: Option<f64>,
+    pub(super) rope_local_base_freq: Option<f64>,
+    pub(super) rope_scaling: Option<Map<String, Value>>,
+    pub(super) rope_parameters: Option<Map<String, Value>>,
+    pub(super) original_max_position_embeddings: Option<usize>,
+    pub(super) partial_rotary_factor: Option<f64>,
     pub(super) attention_bias: Option<bool>,
     pub(super) mlp_bias: Option<bool>,
     pub(super) tie_word_embeddings: Option<bool>,
-    hidden_act: Option<String>,
-    attention_dropout: Option<f64>,
-    pretraining_tp: Option<usize>,
-    quantization_config: Option<Value>,
+    pub(super) hidden_act: Option<String>,
+    pub(super) hidden_activation: Option<String>,
+    pub(super) query_pre_attn_scalar: Option<f64>,
+    #[serde(default)]
+    pub(super) attn_logit_softcapping: Setting<f64>,
+    #[serde(default)]
+    pub(super) final_logit_softcapping: Setting<f64>,
+    #[serde(default)]
+    pub(super) sliding_window: Setting<usize>,
+    pub(super) use_sliding_window: Option<bool>,
+    pub(super) max_window_layers: Option<usize>,
+    pub(super) sliding_window_pattern: Option<usize>,
+    pub(super) layer_types: Option<Vec<String>>,
+    pub(super) use_bidirectional_attention: Option<bool>,
+    pub(super) attention_dropout: Option<f64>,
+    pub(super) pretraining_tp: Option<usize>,
+    pub(super) quantization_config: Option<Value>,
     dtype: Option<String>,
     torch_dtype: Option<String>,
-    pub(super) pad_token_id: Option<i64>,
-    // Here `null` is not the same as absent: it says that there is none.
-    #[serde(default = "default_bos")]
-    pub(super) bos_token_id: Option<u32>,
-    #[serde(default = "default_eos")]
-    pub(super) eos_token_id: TokenIds,
+    #[serde(default)]
+    pub(super) pad_token_id: Setting<i64>,
+    #[serde(default)]
+    pub(super) bos_token_id: Setting<u32>,
+    #[serde(default)]
+    pub(super) eos_token_id: Setting<TokenIds>,
 }
 
-fn default_bos() -> Option<u32> {
-    Some(1)
+/// A member for which `null` is not the same as absent: it says that there is none, where absence leaves the default.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Setting<T> {
+    #[default]
+    Absent,
+    Null,
+    Given(T),
 }
 
-fn default_eos() -> TokenIds {
-    TokenIds::One(Some(2))
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Setting<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Setting<T>, D::Error> {
+        Ok(Option::deserialize(deserializer)?.map_or(Setting::Null, Setting::Given))
+    }
 }
 
-/// One token, several, or `null`.
+impl<T> Setting<T> {
+    pub(super) fn or(self, default: Option<T>) -> Option<T> {
+        match self {
+            Setting::Absent => default,
+            Setting::Null => None,
+            Setting::Given(value) => Some(value),
+        }
+    }
+}
+
+/// One token, or several.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a token id, several in a list, or null")]
 pub(super) enum TokenIds {
-    One(Option<u32>),
+    One(u32),
     Several(Vec<u32>),
 }
 
 impl From<TokenIds> for Vec<u32> {
     fn from(ids: TokenIds) -> Vec<u32> {
         match ids {
-            TokenIds::One(id) => id.into_iter().collect(),
+            TokenIds::One(id) => vec![id],
             TokenIds::Several(ids) => ids,
         }
     }
 }
 
 impl RawConfig {
-    /// Settings that make it another model than the one we run.
-    pub(super) fn refuse_unsupported(&self) -> Result<(), ConfigProblem> {
-        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "missing".to_owned());
-        let is_causal_lm =
-            |names: &Vec<String>| names.is_empty() || names.iter().any(|n| n == "LlamaForCausalLM");
-        let architectures = self.architectures.clone().unwrap_or_default();
-        let refused = [
-            ("model_type", self.model_type.as_deref() == Some("llama"), text(&self.model_type), "llama"),
-            ("architectures", is_causal_lm(&architectures), format!("{architectures:?}"), "LlamaForCausalLM"),
-            (
-                "hidden_act",
-                self.hidden_act.as_deref().unwrap_or("silu") == "silu",
-                text(&self.hidden_act),
-                "silu",
-            ),
-            number("attention_dropout", self.attention_dropout, 0.0, "0"),
-            number("partial_rotary_factor", self.partial_rotary_factor, 1.0, "1"),
-            number("pretraining_tp", self.pretraining_tp.map(|n| n as f64), 1.0, "1"),
-            (
-                "quantization_config",
-                self.quantization_config.is_none(),
-                "given".to_owned(),
-                "weights that are not quantized",
-            ),
-        ];
-        match refused.into_iter().find(|(_, is_supported, ..)| !is_supported) {
-            Some((field, _, found, supported)) => Err(ConfigProblem::Unsupported { field, found, supported }),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn rotary(&self, head_dim: usize) -> Result<RotaryConfig, ConfigProblem> {
-        let (scaling, parameters) = (self.rope_scaling.as_ref(), self.rope_parameters.as_ref());
-        Ok(RotaryConfig::from_fields(self.rope_theta, scaling, parameters, head_dim)?)
-    }
-
     /// The dtype; `dtype` is the newer name of `torch_dtype` and wins.
     pub(super) fn dtype(&self) -> Result<Option<DType>, ConfigProblem> {
         let (field, name) = match (&self.dtype, &self.torch_dtype) {
@@ -129,21 +126,7 @@ impl RawConfig {
         }
         match DTYPES.iter().find(|(known, _)| *known == plain) {
             Some((_, dtype)) => Ok(Some(*dtype)),
-            None => {
-                let supported = DTYPES_SUPPORTED;
-                Err(ConfigProblem::Unsupported { field, found: name.clone(), supported })
-            }
+            None => Err(ConfigProblem::unsupported(field, name, DTYPES_SUPPORTED)),
         }
     }
-}
-
-/// A check of a number that may only have its neutral value.
-fn number(
-    field: &'static str,
-    value: Option<f64>,
-    neutral: f64,
-    supported: &'static str,
-) -> (&'static str, bool, String, &'static str) {
-    let value = value.unwrap_or(neutral);
-    (field, value == neutral, value.to_string(), supported)
 }

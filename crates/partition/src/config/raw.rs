@@ -7,7 +7,7 @@ use super::keys::{self, KEYS, KeySpec, Role};
 use super::notice::Notice;
 use super::value::{Kind, Setting, describe};
 use super::{Findings, UnknownKeys};
-use crate::entries::Entries;
+use crate::json::{Entries, JsonError, from_json};
 
 /// The known keys of a configuration with their values, each once, in file order.
 #[derive(Default)]
@@ -27,32 +27,48 @@ pub(super) struct Given {
 
 /// The entries of a JSON object as written, repeated keys included.
 pub(super) fn parse_entries(text: &str, origin: &str) -> Result<Vec<(String, Value)>, FsdpConfigError> {
-    // Some editors put a byte order mark before the text, which JSON does not allow.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let syntax_error = |error: serde_json::Error| {
-        let message = error.to_string();
-        let position = format!(" at line {} column {}", error.line(), error.column());
-        FsdpConfigError::Syntax {
-            origin: origin.to_owned(),
-            // The JSON reader calls the start of the text column 0.
-            line: error.line().max(1),
-            column: error.column().max(1),
-            message: message.strip_suffix(&position).unwrap_or(&message).to_owned(),
-        }
+    let syntax_error = |JsonError { line, column, message }| FsdpConfigError::Syntax {
+        origin: origin.to_owned(),
+        line,
+        column,
+        message,
     };
-    serde_json::from_str(text).map(|Entries(entries)| entries).map_err(syntax_error)
+    from_json(text).map(|Entries(entries)| entries).map_err(syntax_error)
 }
 
 impl RawConfig {
-    /// Reads the entries, and settles all keys whose consequence the table states.
-    pub(super) fn read(entries: Vec<(String, Value)>, unknown: UnknownKeys, findings: &mut Findings) -> Self {
+    /// Reads the entries of a file and the variables that stand for others, and settles all keys whose consequence the
+    /// table states.
+    pub(super) fn read(
+        file: Option<Vec<(String, Value)>>,
+        variables: &[(String, String)],
+        unknown: UnknownKeys,
+        findings: &mut Findings,
+    ) -> Self {
         let mut raw = Self::default();
-        raw.read_object(KEYS, "", entries, unknown, findings);
+        let is_file = file.is_some();
+        raw.read_object(KEYS, "", file.unwrap_or_default(), unknown, findings);
+        raw.read_variables(variables, findings);
         for given in &raw.given {
             given.settle(findings);
         }
-        raw.note_missing(findings);
+        if is_file {
+            raw.note_missing(findings);
+        }
         raw
+    }
+
+    /// Variables stand for keys that have no value yet.
+    fn read_variables(&mut self, variables: &[(String, String)], findings: &mut Findings) {
+        let has = |raw: &Self, spec: &KeySpec| raw.given.iter().any(|given| std::ptr::eq(given.spec, spec));
+        let rows = variables.iter().filter_map(|(name, value)| Some((name, value, keys::of_variable(name)?)));
+        let missing: Vec<_> = rows.filter(|(_, _, spec)| !has(self, spec)).collect();
+        for (name, value, spec) in missing {
+            self.read_value(spec, name.clone(), &Value::from(value.as_str()), findings);
+            if has(self, spec) {
+                findings.notices.push(Notice::FromVariable { key: spec.name, variable: name.clone() });
+            }
+        }
     }
 
     /// The key with this name in the table, if it has a value.
@@ -146,7 +162,6 @@ impl Given {
             Role::Only { value, works } if self.setting != Setting::Flag(*value) => {
                 findings.problems.push(self.unsupported(works));
             }
-            Role::Refused { works } => findings.problems.push(self.unsupported(works)),
             Role::Always { value, why } if self.setting != *value => {
                 findings.notices.push(self.no_effect(why));
             }

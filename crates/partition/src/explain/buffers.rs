@@ -11,6 +11,7 @@ use shardwright_hlo::compiled::{CompiledInstruction, CompiledProgram, CompiledSh
 
 use super::MemoryClass;
 use super::cause::Causes;
+use super::flow;
 
 /// Memory in use from one step to another, both included.
 #[derive(Clone, Debug)]
@@ -169,11 +170,8 @@ impl<'a> Buffers<'a> {
 
     /// The buffers of what is passed to a parameter of a computation that one instruction calls.
     fn passed(&self, computation: usize, index: usize) -> Vec<Option<usize>> {
-        let [(caller, at)] = self.program.computations[computation].callers[..] else { return Vec::new() };
-        let instruction = self.program.instruction((caller, at));
-        let operand = if instruction.opcode == "while" { 0 } else { index };
-        let operand = instruction.operands.get(operand);
-        operand.and_then(|&operand| self.slots[caller].get(operand)).cloned().unwrap_or_default()
+        let passed = flow::passed(self.program, computation, index);
+        passed.and_then(|(caller, operand)| self.slots[caller].get(operand)).cloned().unwrap_or_default()
     }
 
     /// The operand into which an instruction writes its result.

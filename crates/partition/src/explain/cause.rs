@@ -84,7 +84,7 @@ impl<'a> Causes<'a> {
     fn parameter_of(&self, argument: usize) -> Option<usize> {
         match self.subject.arguments.get(argument)?.kind {
             ArgumentKind::Parameter => Some(argument),
-            ArgumentKind::State { parameter } => Some(parameter),
+            ArgumentKind::State { parameter, .. } => Some(parameter),
             ArgumentKind::Batch | ArgumentKind::Other => None,
         }
     }

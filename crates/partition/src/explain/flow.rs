@@ -248,19 +248,8 @@ impl<'a> Flow<'a> {
         if computation == self.program.entry {
             return if value.part.is_none() { Source::Argument(index) } else { Source::Here };
         }
-        let [(caller, at)] = self.program.computations[computation].callers[..] else { return Source::Here };
-        let instruction = self.program.instruction((caller, at));
-        let operand = match instruction.opcode.as_str() {
-            "while" => 0,
-            // The first operand says which branch it is.
-            "conditional" => match instruction.called.iter().position(|&branch| branch == computation) {
-                Some(branch) => branch + 1,
-                None => return Source::Here,
-            },
-            _ => index,
-        };
-        match instruction.operands.get(operand) {
-            Some(&operand) => Source::Values(vec![Value { place: (caller, operand), part: value.part }]),
+        match passed(self.program, computation, index) {
+            Some(place) => Source::Values(vec![Value { place, part: value.part }]),
             None => Source::Here,
         }
     }
@@ -293,4 +282,17 @@ impl<'a> Flow<'a> {
         }
         false
     }
+}
+
+/// What is passed to a parameter of a computation, if only one instruction calls that.
+pub(super) fn passed(program: &CompiledProgram, computation: usize, index: usize) -> Option<(usize, usize)> {
+    let [(caller, at)] = program.computations[computation].callers[..] else { return None };
+    let instruction = program.instruction((caller, at));
+    let operand = match instruction.opcode.as_str() {
+        "while" => 0,
+        // The first operand says which branch it is.
+        "conditional" => 1 + instruction.called.iter().position(|&branch| branch == computation)?,
+        _ => index,
+    };
+    instruction.operands.get(operand).map(|&operand| (caller, operand))
 }

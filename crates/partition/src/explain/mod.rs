@@ -29,6 +29,7 @@ mod parameters;
 mod subject;
 mod table;
 mod traffic;
+mod turns;
 mod types;
 mod units;
 mod verdict;
@@ -36,10 +37,10 @@ mod verdict;
 pub use compare::{Comparison, ComparisonDifference, ComparisonRow};
 use shardwright_hlo::compiled::{Collective, CompiledProgram};
 pub use subject::{Fsdp, Subject, SubjectArgument, SubjectOutput, SubjectUnit};
+pub use turns::Turns;
 pub use types::{
     Cause, ClassBytes, CompiledMemory, ExplainedCollective, Explanation, Grade, MemoryClass, MemoryPoint,
-    MemoryReport, MeshAxis, ParameterReport, Pass, Piece, Purpose, Reduced, Runs, Traffic, UnitReport,
-    Verdict, Volume,
+    MemoryReport, ParameterReport, Pass, Piece, Purpose, Reduced, Runs, Traffic, UnitReport, Verdict, Volume,
 };
 
 #[cfg(test)]
@@ -62,12 +63,7 @@ impl Explanation {
         let parameters = parameters::parameters(&plan, program, &collectives);
         Explanation {
             program: program.name.clone(),
-            mesh: subject
-                .mesh
-                .axes()
-                .iter()
-                .map(|(name, size)| MeshAxis { name: name.to_string(), size: *size })
-                .collect(),
+            mesh: subject.mesh.clone(),
             devices: subject.mesh.size(),
             verdict: verdict::overall(subject, &parameters, &collectives),
             traffic: traffic::traffic(&plan, &collectives),
@@ -108,14 +104,14 @@ fn explain(
         groups: collective.groups.as_ref().map(|groups| clip(&groups.to_string())),
         group_size,
         array_bytes,
-        result_bytes: collective.bytes,
+        result_bytes: collective.bytes(),
         sent_bytes: collective.kind.sent_bytes(array_bytes, group_size.unwrap_or(1)),
         pieces,
     }
 }
 
 /// A text of a length that can be shown.
-fn clip(text: &str) -> String {
+pub(crate) fn clip(text: &str) -> String {
     const LONGEST: usize = 120;
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,11 +1,12 @@
 //! What is known of a program before it is compiled: what an explanation holds the compiled one against.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardwright_hlo::{ArgumentKind, Instruction, Module, Op, Phase, Role, Unit, ValueId};
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
 use shardwright_tensor::TensorType;
 
+use super::turns::{Turns, turns};
 use crate::shard::parameters_of;
 use crate::{PlannedArgument, PlannedOutput, ShardingPlan, Strategy, WrapPolicy};
 
@@ -46,6 +47,8 @@ pub struct SubjectArgument {
     pub sharding: NamedSharding,
     /// Whether the program gathers it a second time, for the backward pass; none where that cannot be told.
     pub gathers_again: Option<bool>,
+    /// How often a run comes to it.
+    pub turns: Turns,
 }
 
 /// One output of a program.
@@ -72,9 +75,11 @@ impl Subject {
     /// A program that a plan was made for, with the units that are wrapped.
     pub fn of_module(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> Subject {
         let again = gathered_again(module);
+        let turns = turns(module);
         let mut subject = Subject::of_plan(plan);
         for (index, argument) in subject.arguments.iter_mut().enumerate() {
             argument.gathers_again = Some(again.contains(&index));
+            argument.turns = turns[index];
         }
         let wrapped = module.units.iter().filter(|unit| wrap.wraps(&unit.path));
         let unit = |unit: &Unit| SubjectUnit { path: unit.path.clone(), class: unit.class.clone() };
@@ -90,6 +95,7 @@ impl Subject {
             kind: a.kind,
             sharding: a.sharding.clone(),
             gathers_again: None,
+            turns: Turns::ONCE,
         };
         let output =
             |o: &PlannedOutput| SubjectOutput { name: o.name.clone(), ty: o.ty.clone(), updates: o.donor };
@@ -175,27 +181,44 @@ impl Subject {
 
 /// The parameters that are gathered in recomputation, for something that an output needs.
 fn gathered_again(module: &Module) -> BTreeSet<usize> {
-    let parameters = parameters_of(module);
-    let mut needed: BTreeSet<ValueId> = module.outputs.iter().map(|output| output.value).collect();
-    let mut again = BTreeSet::new();
-    for Instruction { op, operands, results, location, .. } in module.instructions.iter().rev() {
-        if !results.iter().any(|result| needed.contains(result)) {
-            continue;
+    let needed = module.outputs.iter().map(|output| output.value).collect();
+    let mut search = Search { parameters: parameters_of(module), needed, again: BTreeSet::new() };
+    search.instructions(&module.instructions);
+    search.again
+}
+
+struct Search {
+    /// For each value that is a parameter, its argument.
+    parameters: BTreeMap<ValueId, usize>,
+    needed: BTreeSet<ValueId>,
+    again: BTreeSet<usize>,
+}
+
+impl Search {
+    fn instructions(&mut self, instructions: &[Instruction]) {
+        for instruction in instructions.iter().rev() {
+            if instruction.results.iter().any(|result| self.needed.contains(result)) {
+                self.instruction(instruction);
+            }
         }
+    }
+
+    fn instruction(&mut self, Instruction { op, operands, results, regions, location }: &Instruction) {
         if *op == Op::Boundary(Role::Weight) && location.phase == Phase::Recompute {
-            again.extend(parameters.get(&results[0]));
+            self.again.extend(self.parameters.get(&results[0]));
         }
         // A barrier hands on each of its operands by itself.
-        let used: Vec<ValueId> = match op {
-            Op::OptimizationBarrier => {
-                let handed_on = operands.iter().zip(results).filter(|(_, result)| needed.contains(result));
-                handed_on.map(|(operand, _)| *operand).collect()
+        let barrier = *op == Op::OptimizationBarrier;
+        for (index, &operand) in operands.iter().enumerate() {
+            if !barrier || self.needed.contains(&results[index]) {
+                self.needed.insert(operand);
             }
-            _ => operands.clone(),
-        };
-        needed.extend(used);
+        }
+        for region in regions {
+            self.needed.extend(&region.results);
+            self.instructions(&region.instructions);
+        }
     }
-    again
 }
 
 /// Whether something of this name is the module at `path` or inside it.

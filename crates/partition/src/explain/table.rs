@@ -8,7 +8,7 @@ use super::{
     Cause, ExplainedCollective, Explanation, Grade, MemoryReport, Pass, Piece, Purpose, Reduced, UnitReport,
     Verdict, Volume,
 };
-use crate::report::Bytes;
+use crate::report::{Bytes, printable};
 
 /// How many rows of collectives are shown.
 const MOST_ROWS: usize = 60;
@@ -62,17 +62,6 @@ impl fmt::Display for Table {
     }
 }
 
-/// A text from a program, as a terminal can show it: of one line, without commands to it, and not too long.
-fn printable(text: &str) -> String {
-    const LONGEST: usize = 160;
-    let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    let mut printable: String = text.chars().take(LONGEST).map(shown).collect();
-    if text.chars().nth(LONGEST).is_some() {
-        printable.push('…');
-    }
-    printable
-}
-
 pub(super) fn axes_text(axes: Option<&[String]>) -> String {
     match axes {
         None => "?".to_owned(),
@@ -87,8 +76,7 @@ pub(super) fn count_text(count: u64) -> String {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mesh: Vec<String> = self.mesh.iter().map(|axis| format!("{}={}", axis.name, axis.size)).collect();
-        writeln!(f, "{} on {} ({} devices)", printable(&self.program), mesh.join(", "), self.devices)?;
+        writeln!(f, "{} on {} ({} devices)", printable(&self.program), self.mesh, self.devices)?;
         writeln!(f, "{}", self.verdict)?;
         section(f, "Traffic in one run, per device", &self.traffic_table())?;
         for traffic in &self.traffic {

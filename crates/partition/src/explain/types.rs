@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use shardwright_hlo::compiled::CollectiveKind;
+use shardwright_mesh::AbstractMesh;
 
 /// What the compiler made of a sharded program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -10,7 +11,7 @@ pub struct Explanation {
     pub program: String,
     /// The mesh that it runs on, in order; serialized as text, `data=2, fsdp=4`.
     #[serde(serialize_with = "as_text")]
-    pub mesh: Vec<MeshAxis>,
+    pub mesh: AbstractMesh,
     /// Product of the axes.
     pub devices: usize,
     /// Whether it is what it should be, in a sentence.
@@ -31,18 +32,8 @@ pub struct Explanation {
     pub notes: Vec<String>,
 }
 
-fn as_text<S: Serializer>(axes: &[MeshAxis], serializer: S) -> Result<S::Ok, S::Error> {
-    let axes: Vec<String> = axes.iter().map(|axis| format!("{}={}", axis.name, axis.size)).collect();
-    serializer.serialize_str(&axes.join(", "))
-}
-
-/// One axis of a mesh.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MeshAxis {
-    /// Its name.
-    pub name: String,
-    /// Its size.
-    pub size: usize,
+fn as_text<S: Serializer>(mesh: &AbstractMesh, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(mesh)
 }
 
 /// A judgement, and what to do about it.

@@ -96,6 +96,11 @@ impl<'m> Flow<'m> {
         &self.calls[function]
     }
 
+    /// For each function, its calls.
+    pub(super) fn all_calls(&self) -> &[Vec<&'m Instruction>] {
+        &self.calls
+    }
+
     /// The body of the function that a call is of.
     pub(super) fn body(&self, call: &Op) -> Option<(usize, &'m Region)> {
         let Op::Call(function) = call else { return None };
@@ -189,37 +194,6 @@ impl<'m> Flow<'m> {
             }
         }
         sliced
-    }
-
-    /// The argument of the program that a value is, with a part of it, or several, written anew.
-    pub(super) fn overwritten(&self, value: ValueId) -> Option<ValueId> {
-        let (mut value, mut is_written) = (value, false);
-        let mut calls: Vec<&Instruction> = Vec::new();
-        // Functions that call others many times over could make the way longer than the program.
-        for _ in 0..self.origins.len() {
-            value = match self.origin(value) {
-                Origin::Outside => return is_written.then_some(value),
-                Origin::FunctionArgument { index, .. } => calls.pop()?.operands[index],
-                Origin::Carried { by, index } => by.operands[index],
-                Origin::Result { of, index } => match &of.op {
-                    Op::DynamicUpdateSlice => {
-                        is_written = true;
-                        of.operands[0]
-                    }
-                    Op::While => of.regions[1].results[index],
-                    // One that sets elements: what adds to them is known by its dims.
-                    Op::Other(op) if op.name == "stablehlo.scatter" => {
-                        is_written = true;
-                        of.operands[0]
-                    }
-                    op => {
-                        calls.push(of);
-                        self.body(op)?.1.results[index]
-                    }
-                },
-            };
-        }
-        None
     }
 
     /// Whether all elements are the same, as far as one looks.

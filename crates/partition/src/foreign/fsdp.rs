@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde::Serialize;
 use shardwright_hlo::{ArgumentKind, Instruction, Location, Module, Op, Region, Role, ValueId};
 use shardwright_mesh::NamedSharding;
 
@@ -55,7 +56,7 @@ impl Pins {
 }
 
 /// How much FSDP pinned inside a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PinCounts {
     /// Places where a weight is gathered.
     pub weights: usize,
@@ -224,7 +225,7 @@ impl Pinning<'_> {
                     place,
                 );
             }
-            boundaries.push(boundary((value, Role::Constraint), last, instruction.location));
+            boundaries.push(Instruction::boundary(Role::Constraint, value, last, instruction.location));
             self.pinned.extend(place.map(|place| (last, place)));
         }
         boundaries
@@ -235,24 +236,14 @@ impl Pinning<'_> {
         &mut self,
         block: &mut Vec<Instruction>,
         module: &mut Module,
-        of: (ValueId, Role),
+        (operand, role): (ValueId, Role),
         location: Location,
         place: NamedSharding,
     ) -> ValueId {
-        let result = module.new_value(module.values[of.0.index()].clone());
-        block.push(boundary(of, result, location));
+        let result = module.new_value(module.values[operand.index()].clone());
+        block.push(Instruction::boundary(role, operand, result, location));
         self.pinned.insert(result, place);
         result
-    }
-}
-
-fn boundary((operand, role): (ValueId, Role), result: ValueId, location: Location) -> Instruction {
-    Instruction {
-        op: Op::Boundary(role),
-        operands: vec![operand],
-        results: vec![result],
-        regions: Vec::new(),
-        location,
     }
 }
 

@@ -28,7 +28,7 @@ impl Planner<'_> {
             let (word, source) = known.unwrap_or_else(|| other.clone());
             let kind = match (word, parameters[index]) {
                 (KindWord::Parameter, _) => ArgumentKind::Parameter,
-                (KindWord::State, Some(parameter)) => ArgumentKind::State { parameter },
+                (KindWord::State, Some(parameter)) => ArgumentKind::State { parameter, without: None },
                 (KindWord::Batch, _) => ArgumentKind::Batch,
                 (KindWord::State, None) | (KindWord::Other, _) => ArgumentKind::Other,
             };
@@ -40,16 +40,9 @@ impl Planner<'_> {
     /// What the last rule says that an argument is, or the program.
     fn said(&mut self, index: usize) -> Option<(KindWord, KindSource)> {
         let argument = &self.signature.arguments[index];
-        let mut said = None;
-        for (number, rule) in self.rules.rules.iter().enumerate() {
-            let Says::Is(kind) = rule.says else { continue };
-            if rule.pattern.target == Target::Argument
-                && rule.pattern.matches(index, &argument.name, &argument.ty)
-            {
-                self.uses[number].has_matched = true;
-                said = Some((number, kind));
-            }
-        }
+        let said = self.last_rule(Says::kind, |pattern| {
+            pattern.target == Target::Argument && pattern.matches(index, &argument.name, &argument.ty)
+        });
         if let Some((number, kind)) = said {
             self.uses[number].has_decided = true;
             return Some((kind, KindSource::Rule(self.rules.rules[number].text.clone())));
@@ -145,7 +138,7 @@ impl Planner<'_> {
         let mut seen: BTreeMap<_, usize> = BTreeMap::new();
         let mut parameters = vec![None; arguments.len()];
         for index in (0..arguments.len()).filter(|index| is(index, KindWord::State)) {
-            if let ArgumentKind::State { parameter } = arguments[index].kind {
+            if let ArgumentKind::State { parameter, .. } = arguments[index].kind {
                 parameters[index] = Some(parameter);
                 continue;
             }

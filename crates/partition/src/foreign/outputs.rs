@@ -1,6 +1,9 @@
 //! Outputs: whose memory they take over, and where they lie.
 
+use std::collections::{HashMap, VecDeque};
+
 use shardwright_mesh::NamedSharding;
+use shardwright_tensor::TensorType;
 
 use super::{DimChoice, Place, Planner, RuleProblem};
 use crate::plan::PlannedOutput;
@@ -14,6 +17,10 @@ impl<'a> Planner<'a> {
         let mut donors: Vec<Option<usize>> = outputs.iter().map(|o| o.donor).collect();
         let mut is_donated = vec![false; arguments.len()];
         donors.iter().flatten().for_each(|&index| is_donated[index] = true);
+        let mut free: HashMap<&TensorType, VecDeque<usize>> = HashMap::new();
+        for (index, output) in outputs.iter().enumerate().filter(|(index, _)| donors[*index].is_none()) {
+            free.entry(&output.ty).or_default().push_back(index);
+        }
         for pattern in &self.rules.donated {
             let mut has_matched = false;
             for (index, argument) in arguments.iter().enumerate() {
@@ -24,8 +31,7 @@ impl<'a> Planner<'a> {
                 if std::mem::replace(&mut is_donated[index], true) {
                     continue;
                 }
-                let free = (0..outputs.len()).find(|&o| donors[o].is_none() && outputs[o].ty == argument.ty);
-                match free {
+                match free.get_mut(&argument.ty).and_then(VecDeque::pop_front) {
                     Some(output) => donors[output] = Some(index),
                     None => {
                         let (argument, ty) = (argument.name.clone(), argument.ty.clone());
@@ -46,11 +52,11 @@ impl<'a> Planner<'a> {
         &mut self,
         arguments: &[Option<PlannedArgument>],
         donors: &[Option<usize>],
+        stated: Vec<Option<NamedSharding>>,
     ) -> Vec<Option<PlannedOutput>> {
         let signature = self.signature;
         let mut outputs = Vec::with_capacity(signature.outputs.len());
-        for (index, output) in signature.outputs.iter().enumerate() {
-            let stated = self.stated_of_output(index);
+        for (index, (output, stated)) in signature.outputs.iter().zip(stated).enumerate() {
             let said = match self.output_placement(index) {
                 Some(rule) => match self.by_rule(
                     "output",
@@ -92,16 +98,9 @@ impl<'a> Planner<'a> {
 
     fn output_placement(&mut self, index: usize) -> Option<(usize, &'a Placement)> {
         let output = &self.signature.outputs[index];
-        let mut found = None;
-        for (number, rule) in self.rules.rules.iter().enumerate() {
-            let Says::Lies(placement) = &rule.says else { continue };
-            if rule.pattern.target == Target::Output && rule.pattern.matches(index, &output.name, &output.ty)
-            {
-                self.uses[number].has_matched = true;
-                found = Some((number, placement));
-            }
-        }
-        found
+        self.last_rule(Says::placement, |pattern| {
+            pattern.target == Target::Output && pattern.matches(index, &output.name, &output.ty)
+        })
     }
 
     /// Where an output lies that takes over an argument's memory: there, whatever else is said of it.

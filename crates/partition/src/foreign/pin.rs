@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use shardwright_hlo::proto::{DonationProblem, HloInstructionId, HloProgram};
 use shardwright_hlo::{
-    Instruction, Location, Module, Op, Parsed, Positions, Role, Stated, StatedSharding, ValueId,
+    Instruction, Module, Op, Parsed, Positions, Role, SourceId, Stated, StatedSharding, ValueId,
     VerifyErrors, verify,
 };
 use shardwright_mesh::{AbstractMesh, HloSharding, NamedSharding, ShardingError};
@@ -15,7 +15,7 @@ use thiserror::Error;
 use super::DimChoice;
 use super::error::{did_you_mean, nearest};
 use super::fsdp::{self, PinCounts, Pins};
-use crate::rules::{Rule, Says, Target, Which, op_names};
+use crate::rules::{Rule, Says, Target, Which, op_names, source_names};
 use crate::{ShardError, ShardRules, ShardedHlo, ShardedModule, ShardingPlan};
 
 /// A program that a plan and rules cannot be written on.
@@ -111,8 +111,7 @@ impl ShardedModule {
             values.extend(pinned);
             counts = found;
         }
-        let arguments = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
-        let outputs = plan.outputs().iter().map(|o| o.sharding.clone()).collect();
+        let (arguments, outputs) = plan.shardings();
         let sharded = ShardedModule::new(verify(module)?, plan.mesh(), arguments, outputs)?;
         Ok(sharded.with_pinned(values, kept, counts))
     }
@@ -143,8 +142,7 @@ impl ShardedHlo {
         let mut ops = OpRules::new(rules, plan);
         let constraints = ops.constraints(&program)?;
         ops.check_all_used()?;
-        let arguments = plan.arguments().iter().map(|a| a.sharding.clone()).collect();
-        let outputs = plan.outputs().iter().map(|o| o.sharding.clone()).collect();
+        let (arguments, outputs) = plan.shardings();
         Ok(ShardedHlo::new(&program, plan.mesh(), arguments, outputs, &constraints)?)
     }
 }
@@ -184,7 +182,7 @@ fn keep_stated(
             StatedSharding::Sdy { .. } => {
                 kept.values.insert(value, stated);
             }
-            StatedSharding::Hlo(HloSharding::Unknown) => {}
+            StatedSharding::Hlo(sharding) if *sharding == HloSharding::Unknown => {}
             StatedSharding::Hlo(sharding) => {
                 let named = sharding.to_named(mesh, rank);
                 let named = named.map_err(|e| unusable(sharding.to_string(), e.to_string()))?;
@@ -199,6 +197,8 @@ fn keep_stated(
 struct OpRules<'a> {
     plan: &'a ShardingPlan,
     rules: Vec<(&'a Rule, bool)>,
+    /// For each origin that ops have had so far, which of the rules match a name in it: many ops may share a long one.
+    of_sources: BTreeMap<SourceId, Vec<bool>>,
     /// What ops are called, for those who mistype it.
     seen: BTreeSet<String>,
     ops: usize,
@@ -207,25 +207,41 @@ struct OpRules<'a> {
 impl<'a> OpRules<'a> {
     fn new(rules: &'a ShardRules, plan: &'a ShardingPlan) -> OpRules<'a> {
         let rules = rules.rules.iter().filter(|rule| rule.pattern.target == Target::Op);
-        OpRules { plan, rules: rules.map(|rule| (rule, false)).collect(), seen: BTreeSet::new(), ops: 0 }
+        let rules = rules.map(|rule| (rule, false)).collect();
+        OpRules { plan, rules, of_sources: BTreeMap::new(), seen: BTreeSet::new(), ops: 0 }
     }
 
-    /// Where the result of an op lies that goes by these names, as the last rule that matches says.
+    /// Which of the rules match one of these names.
+    fn matching(&self, names: &[String]) -> Vec<bool> {
+        let matches = |(rule, _): &(&Rule, bool)| match &rule.pattern.which {
+            Which::Name(glob) => names.iter().any(|name| glob.matches(name)),
+            _ => false,
+        };
+        self.rules.iter().map(matches).collect()
+    }
+
+    /// Where the result of an op lies that goes by these names and by those of its origin, as the last rule that matches
+    /// says.
     fn sharding(
         &mut self,
         names: &[String],
+        source: Option<(SourceId, &str)>,
         ty: &TensorType,
         op: impl FnOnce() -> String,
     ) -> Result<Option<NamedSharding>, PinError> {
         self.ops += 1;
         self.seen.extend(names.first().cloned());
-        let mut found = None;
-        for (rule, used) in &mut self.rules {
-            let Which::Name(glob) = &rule.pattern.which else { continue };
-            if names.iter().any(|name| glob.matches(name)) {
-                *used = true;
-                found = Some(*rule);
+        let mut matching = self.matching(names);
+        if let Some((id, text)) = source {
+            if !self.of_sources.contains_key(&id) {
+                self.of_sources.insert(id, self.matching(&source_names(text)));
             }
+            matching.iter_mut().zip(&self.of_sources[&id]).for_each(|(own, by_source)| *own |= by_source);
+        }
+        let mut found = None;
+        for ((rule, used), _) in self.rules.iter_mut().zip(matching).filter(|(_, matches)| *matches) {
+            *used = true;
+            found = Some(*rule);
         }
         let Some(Rule { text, says: Says::Lies(placement), .. }) = found else { return Ok(None) };
         let sharding = placement.sharding(ty, self.plan.mesh(), DimChoice::default());
@@ -250,18 +266,13 @@ impl<'a> OpRules<'a> {
         if self.rules.is_empty() {
             return Ok(pinned);
         }
-        let mut bodies = vec![std::mem::take(&mut module.instructions)];
-        bodies.extend(module.functions.iter_mut().map(|f| std::mem::take(&mut f.body.instructions)));
-        for body in &mut bodies {
-            self.pin_body(body, module, positions, &mut pinned)?;
+        let mut functions = std::mem::take(&mut module.functions);
+        let mut instructions = std::mem::take(&mut module.instructions);
+        self.pin_body(&mut instructions, module, positions, &mut pinned)?;
+        for function in &mut functions {
+            self.pin_body(&mut function.body.instructions, module, positions, &mut pinned)?;
         }
-        let mut bodies = bodies.into_iter();
-        module.instructions = bodies.next().unwrap_or_default();
-        module
-            .functions
-            .iter_mut()
-            .zip(bodies)
-            .for_each(|(function, body)| function.body.instructions = body);
+        (module.functions, module.instructions) = (functions, instructions);
         Ok(pinned)
     }
 
@@ -278,17 +289,20 @@ impl<'a> OpRules<'a> {
             }
             let mut boundaries = Vec::new();
             if !matches!(instruction.op, Op::Boundary(_)) {
-                let names = names_of(&instruction, module);
-                let place = place_of(&instruction, positions);
-                for result in &mut instruction.results {
-                    let Some(ty) = module.values[result.index()].tensor().cloned() else { continue };
-                    let describe = || format!("op {}{place} of type {ty}", names.join(", "));
-                    let Some(sharding) = self.sharding(&names, &ty, describe)? else { continue };
+                let (names, mut results) = (names_of(&instruction), instruction.results.clone());
+                for result in &mut results {
+                    let whole = *result;
+                    let Some(ty) = module.values[whole.index()].tensor().cloned() else { continue };
+                    let source = source_of(&instruction, module);
+                    let describe = || format!("{} of type {ty}", describe(&instruction, module, positions));
+                    let Some(sharding) = self.sharding(&names, source, &ty, describe)? else { continue };
                     // The boundary gives what the op gave, so that nothing else has to change.
-                    let whole = std::mem::replace(result, module.new_value(ty.into()));
-                    boundaries.push(boundary(*result, whole, instruction.location));
+                    *result = module.new_value(ty.into());
+                    let location = instruction.location;
+                    boundaries.push(Instruction::boundary(Role::Constraint, *result, whole, location));
                     pinned.insert(whole, sharding);
                 }
+                instruction.results = results;
             }
             body.push(instruction);
             body.extend(boundaries);
@@ -307,7 +321,7 @@ impl<'a> OpRules<'a> {
         for instruction in program.instructions() {
             let names = [instruction.opcode.clone(), instruction.name.clone(), instruction.op_name.clone()];
             let describe = || format!("instruction {} of type {}", instruction.name, instruction.ty);
-            if let Some(sharding) = self.sharding(&names, &instruction.ty, describe)? {
+            if let Some(sharding) = self.sharding(&names, None, &instruction.ty, describe)? {
                 constraints.push((instruction.id, sharding));
             }
         }
@@ -315,22 +329,23 @@ impl<'a> OpRules<'a> {
     }
 }
 
-fn boundary(operand: ValueId, result: ValueId, location: Location) -> Instruction {
-    let op = Op::Boundary(Role::Constraint);
-    Instruction { op, operands: vec![operand], results: vec![result], regions: Vec::new(), location }
-}
-
-fn names_of(instruction: &Instruction, module: &Module) -> Vec<String> {
-    let source = instruction.location.source.and_then(|source| module.sources.get(source.0 as usize));
+/// What an op can be called in a pattern, whatever its origin is.
+fn names_of(instruction: &Instruction) -> Vec<String> {
     let name = match instruction.op {
         Op::Boundary(_) => "sharding_constraint",
         ref op => op.name(),
     };
-    let mut names = op_names(name, source.map(String::as_str));
+    let mut names = op_names(name);
     if !name.contains('.') && !matches!(instruction.op, Op::Boundary(_)) {
         names.push(format!("stablehlo.{name}"));
     }
     names
+}
+
+/// What the text says of an op's origin.
+fn source_of<'m>(instruction: &Instruction, module: &'m Module) -> Option<(SourceId, &'m str)> {
+    let id = instruction.location.source?;
+    Some((id, module.sources.get(id.0 as usize)?))
 }
 
 /// Where the text has an op that says nothing of its origin.
@@ -340,6 +355,17 @@ fn place_of(instruction: &Instruction, positions: &Positions) -> String {
     position.map_or_else(String::new, |position| format!(" at {position}"))
 }
 
+/// An op, with what is known of its origin.
+fn describe(instruction: &Instruction, module: &Module, positions: &Positions) -> String {
+    let mut names = names_of(instruction);
+    let of_source = source_of(instruction, module).map(|(_, text)| source_names(text)).unwrap_or_default();
+    // Other ways to call the op come last.
+    names.splice(1..1, of_source);
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    format!("op {}{}", names.join(", "), place_of(instruction, positions))
+}
+
 /// The op that gives a value, with what is known of its origin.
 fn describe_value(module: &Module, value: ValueId, positions: &Positions) -> String {
     let mut bodies = vec![&module.instructions];
@@ -347,8 +373,7 @@ fn describe_value(module: &Module, value: ValueId, positions: &Positions) -> Str
     while let Some(body) = bodies.pop() {
         for instruction in body {
             if instruction.results.contains(&value) {
-                let place = place_of(instruction, positions);
-                return format!("op {}{place}", names_of(instruction, module).join(", "));
+                return describe(instruction, module, positions);
             }
             bodies.extend(instruction.regions.iter().map(|region| &region.instructions));
         }

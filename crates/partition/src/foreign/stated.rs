@@ -5,6 +5,7 @@ use shardwright_mesh::{AbstractMesh, HloSharding, NamedSharding};
 use thiserror::Error;
 
 use super::{Planner, RuleProblem};
+use crate::explain::clip;
 
 /// A mesh that cannot be chosen, for a program from elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -48,8 +49,10 @@ pub fn choose_mesh<'a>(
         signature.arguments.iter().map(|a| &a.stated).chain(signature.outputs.iter().map(|o| &o.stated));
     let of_shardings = stated.flatten().filter_map(|stated| match stated {
         StatedSharding::Sdy { mesh, .. } => Some(mesh),
-        StatedSharding::Hlo(HloSharding::Named(sharding)) => Some(sharding.mesh().shape()),
-        StatedSharding::Hlo(_) => None,
+        StatedSharding::Hlo(sharding) => match &**sharding {
+            HloSharding::Named(sharding) => Some(sharding.mesh().shape()),
+            _ => None,
+        },
     });
     let mut meshes = of_shardings.chain(meshes);
     let own = meshes.next();
@@ -66,24 +69,31 @@ pub fn choose_mesh<'a>(
     }
 }
 
-impl Planner<'_> {
-    /// Where the program says that an argument lies, or the output that takes over its memory.
+/// What a program says, and why that is of no use.
+#[derive(Clone)]
+pub(super) struct Unusable {
+    stated: String,
+    reason: String,
+}
+
+impl<'a> Planner<'a> {
+    /// Where the program says that an argument lies, or else the output that takes over its memory.
     pub(super) fn stated_of_argument(
         &mut self,
         index: usize,
-        output: Option<usize>,
+        of_output: Option<&NamedSharding>,
     ) -> Option<NamedSharding> {
         let argument = &self.signature.arguments[index];
-        match (&argument.stated, output) {
-            (None, Some(output)) => self.stated_of_output(output),
-            (stated, _) => self.named("argument", &argument.name, argument.ty.dims(), stated.as_ref()),
+        match &argument.stated {
+            None => of_output.cloned(),
+            stated => self.named("argument", &argument.name, argument.ty.dims(), stated.as_ref()),
         }
     }
 
-    /// Where the program says that an output lies.
-    pub(super) fn stated_of_output(&mut self, index: usize) -> Option<NamedSharding> {
-        let output = &self.signature.outputs[index];
-        self.named("output", &output.name, output.ty.dims(), output.stated.as_ref())
+    /// Where the program says that each output lies.
+    pub(super) fn stated_of_outputs(&mut self) -> Vec<Option<NamedSharding>> {
+        let outputs = self.signature.outputs.iter();
+        outputs.map(|o| self.named("output", &o.name, o.ty.dims(), o.stated.as_ref())).collect()
     }
 
     fn named(
@@ -91,30 +101,36 @@ impl Planner<'_> {
         what: &'static str,
         name: &str,
         shape: &[usize],
-        stated: Option<&StatedSharding>,
+        stated: Option<&'a StatedSharding>,
     ) -> Option<NamedSharding> {
-        let (text, named) = match stated? {
+        let named = match stated? {
             StatedSharding::Sdy { sharding, .. } => {
-                let closed = sharding.clone().closed()?;
-                (sharding.to_string(), closed.to_named(self.mesh))
+                let named = sharding.clone().closed()?.to_named(self.mesh).map_err(|error| error.to_string());
+                let fits = |named: NamedSharding| {
+                    named.check_rank(shape).map(|()| named).map_err(|error| error.to_string())
+                };
+                let wrong = |reason| Unusable { stated: clip(&sharding.to_string()), reason };
+                named.and_then(fits).map_err(wrong)
             }
-            StatedSharding::Hlo(HloSharding::Unknown) => return None,
-            StatedSharding::Hlo(sharding) => {
-                (sharding.to_string(), sharding.to_named(self.mesh, shape.len()))
-            }
+            StatedSharding::Hlo(sharding) if **sharding == HloSharding::Unknown => return None,
+            StatedSharding::Hlo(sharding) => self.named_hlo(sharding, shape.len()),
         };
-        let fits = |named: NamedSharding| named.check_rank(shape).map(|()| named).map_err(|e| e.to_string());
-        match named.map_err(|error| error.to_string()).and_then(fits) {
+        match named {
             Ok(named) => Some(named),
-            Err(reason) => {
-                self.problems.push(RuleProblem::Unusable {
-                    what,
-                    name: name.to_owned(),
-                    stated: text,
-                    reason,
-                });
+            Err(Unusable { stated, reason }) => {
+                self.problems.push(RuleProblem::Unusable { what, name: name.to_owned(), stated, reason });
                 None
             }
         }
+    }
+
+    /// Where a sharding in HLO's form puts arrays of this rank. Outputs may share one that lists many devices, so it is
+    /// looked at once.
+    fn named_hlo(&mut self, sharding: &'a HloSharding, rank: usize) -> Result<NamedSharding, Unusable> {
+        let named = || {
+            let named = sharding.to_named(self.mesh, rank);
+            named.map_err(|error| Unusable { stated: clip(&sharding.to_string()), reason: error.to_string() })
+        };
+        self.named.entry((sharding, rank)).or_insert_with(named).clone()
     }
 }

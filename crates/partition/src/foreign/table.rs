@@ -4,6 +4,7 @@ use std::fmt;
 
 use shardwright_hlo::ArgumentKind;
 
+use crate::report::printable;
 use crate::{Decision, KindSource, ShardingPlan};
 
 /// [`ShardingPlan::table`].
@@ -42,12 +43,12 @@ impl fmt::Display for PlanTable<'_> {
             let bytes = a.bytes_per_device.to_string();
             [
                 format!("#{index}"),
-                a.name.clone(),
+                printable(&a.name),
                 a.ty.to_string(),
                 kind,
                 spec,
                 bytes,
-                plan.reason(&a.decision),
+                printable(&plan.reason(&a.decision)),
             ]
         });
         let outputs = plan.outputs().iter().enumerate().map(|(index, o)| {
@@ -57,12 +58,12 @@ impl fmt::Display for PlanTable<'_> {
             let kind = if o.donor.is_some() { "in place" } else { "output" }.to_owned();
             [
                 format!("out:#{index}"),
-                o.name.clone(),
+                printable(&o.name),
                 o.ty.to_string(),
                 kind,
                 spec,
                 bytes,
-                plan.reason(&o.decision),
+                printable(&plan.reason(&o.decision)),
             ]
         });
         let rows: Vec<[String; 7]> =

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use expect_test::{Expect, expect};
 use shardwright_hlo::{ArgumentInfo, OutputInfo, StatedSharding};
 use shardwright_tensor::DType;
@@ -499,8 +501,8 @@ fn meshes_are_asked_for_or_stated() {
 #[test]
 fn states_of_what_is_no_parameter_are_whole() {
     let mut step = signature(&["a f32[8]", "b f32[8]"], &[]);
-    step.arguments[0].kind = ArgumentKind::State { parameter: 1 };
-    step.arguments[1].kind = ArgumentKind::State { parameter: 7 };
+    step.arguments[0].kind = ArgumentKind::State { parameter: 1, without: None };
+    step.arguments[1].kind = ArgumentKind::State { parameter: 7, without: None };
     check(
         &step,
         "fsdp=8",
@@ -567,4 +569,61 @@ fn dims_of_which_one_index_is_taken_are_not_split() {
         mesh fsdp=8: arguments 1600 bytes, 704 on each device
         ? is what it looks like; a rule such as NAME=batch says what it is"#]],
     );
+}
+
+#[test]
+fn what_an_output_in_place_states_is_told_once() {
+    check(
+        &signature(&["w f32[8,8]"], &[r#"w f32[8,8] <- 0 @ [{"y"}]"#]),
+        "x=2, y=4",
+        &[],
+        &RuleOptions::default(),
+        expect![[
+            r#"error: output w: the program says that it is sharded <@mesh, [{"y"}]>, which is of no use here: spec (y) is for rank 1, but shape [8, 8] has rank 2; a spec has one entry per dim, - where it is not split"#
+        ]],
+    );
+}
+
+#[test]
+fn a_sharding_that_many_outputs_share_is_looked_at_once() {
+    const OUTPUTS: usize = 10_000;
+    let devices: Vec<String> = (0..100_000).map(|device| (device ^ 1).to_string()).collect();
+    let shared = format!("{{devices=[100000]{}}}", devices.join(","));
+    let stated = StatedSharding::Hlo(Arc::new(shared.parse().unwrap()));
+    let ty = TensorType::new(DType::F32, [8]).unwrap();
+    let output = |index| OutputInfo {
+        name: format!("out{index}"),
+        ty: ty.clone(),
+        donor: None,
+        stated: Some(stated.clone()),
+    };
+    let step = Signature { outputs: (0..OUTPUTS).map(output).collect(), ..signature(&[], &[]) };
+    let mesh = AbstractMesh::parse("fsdp=100000").unwrap();
+    let error = ShardingPlan::by_rules(&step, &mesh, &ShardRules::default(), &RuleOptions::default());
+    let problems = error.unwrap_err().problems;
+    assert_eq!(problems.len(), OUTPUTS);
+    expect!["output out0: the program says that it is sharded {devices=[100000]1,0,3,2,5,4,7,6,9,8,11,10,13,12,15,14,17,16,19,18,21,20,23,22,25,24,27,26,29,28,31,30,33,32,35,34,37,36…, which is of no use here: no axes of mesh fsdp=100000 cut dim 0 into the 100000 tiles of {devices=[100000]1,0,3,2,5,4,7,6,9,8,11,10,13,12,15,14,17,16,19,18,21,20,23,22,25,24,27,26,29,28,31,30,33,32,35,34,37,36,39,38,41,40,43,42,45,44,47,46,49,48,51,…"].assert_eq(&problems[0].to_string());
+}
+
+#[test]
+fn donated_arguments_and_outputs_may_be_many() {
+    const COUNT: usize = 100_000;
+    let ty = TensorType::new(DType::F32, [8]).unwrap();
+    let mut many = signature(&[], &[]);
+    for index in 0..COUNT {
+        let (name, ty, stated) = (format!("a{index}"), ty.clone(), None);
+        many.arguments.push(ArgumentInfo {
+            name: name.clone(),
+            ty: ty.clone(),
+            kind: ArgumentKind::Other,
+            donated: false,
+            stated: None,
+        });
+        many.outputs.push(OutputInfo { name, ty, donor: None, stated });
+    }
+    let mut rules = ShardRules::default();
+    rules.donate("*").unwrap();
+    let mesh = AbstractMesh::parse("fsdp=8").unwrap();
+    let plan = ShardingPlan::by_rules(&many, &mesh, &rules, &RuleOptions::default()).unwrap();
+    assert!(plan.outputs().iter().enumerate().all(|(index, output)| output.donor == Some(index)));
 }

@@ -115,16 +115,17 @@ impl Walk<'_, '_> {
 
     fn finish(self) -> Update {
         let mut update = Update::default();
+        let shared = self.shared();
         for (&value, place) in &self.places {
             let Origin::Result { of, index } = self.flow.origin(value) else { continue };
             if is_elementwise(&of.op) || matches!(of.op, Op::OptimizationBarrier) {
                 update.ops.insert(of.results[0]);
             }
             let Some(place) = place else { continue };
-            if self.is_shared(self.flow.function_of(value)) {
+            if self.flow.function_of(value).is_some_and(|function| shared[function]) {
                 continue;
             }
-            let is_opaque = self.flow.body(&of.op).is_some_and(|(callee, _)| self.is_shared(Some(callee)));
+            let is_opaque = self.flow.body(&of.op).is_some_and(|(callee, _)| shared[callee]);
             // What comes out of a loop lies as what the loop puts together.
             let is_of_loop = of.op == Op::While && !self.flow.is_trained(of, index);
             if is_opaque || is_of_loop || self.before(of, index).is_none() {
@@ -143,9 +144,10 @@ impl Walk<'_, '_> {
         call.results.first().is_some_and(|result| self.calls.contains(result))
     }
 
-    /// Whether a function is called from elsewhere too.
-    fn is_shared(&self, function: Option<usize>) -> bool {
-        function.is_some_and(|function| self.flow.calls(function).iter().any(|call| !self.has_call(call)))
+    /// For each function, whether it is called from elsewhere too.
+    fn shared(&self) -> Vec<bool> {
+        let is_shared = |calls: &Vec<&Instruction>| calls.iter().any(|call| !self.has_call(call));
+        self.flow.all_calls().iter().map(is_shared).collect()
     }
 }
 

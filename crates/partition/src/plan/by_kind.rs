@@ -6,6 +6,7 @@ use shardwright_tensor::TensorType;
 
 use super::batch::{batch_spec_of, data_axes};
 use super::dim::split_dim;
+use crate::shard::parameters_by_row;
 use crate::tensor::{is_tensor_axis, split_further, tensor_size};
 use crate::{
     Decision, DimRule, KindSource, ModulePattern, PlanError, PlannedArgument, PlannedOutput, ShardingPlan,
@@ -53,12 +54,15 @@ impl ShardingPlan {
         options: &PlanOptions,
     ) -> Result<ShardingPlan, PlanError> {
         check_mesh(mesh, options)?;
-        let planned = |argument: &Argument| {
-            let (spec, decision) = argument_spec(module, argument, mesh, options)?;
+        let by_row = parameters_by_row(module);
+        let sliced = |index: usize| by_row.contains(&index).then_some(0);
+        let planned = |(index, argument): (usize, &Argument)| {
+            let (spec, decision) = argument_spec(module, index, mesh, options, &sliced)?;
             let kind = (argument.kind, KindSource::Program);
             PlannedArgument::new(&argument.name, module.ty(argument.value), kind, mesh, spec, decision)
         };
-        let arguments = module.arguments.iter().map(planned).collect::<Result<Vec<_>, PlanError>>()?;
+        let arguments =
+            module.arguments.iter().enumerate().map(planned).collect::<Result<Vec<_>, PlanError>>()?;
         let output = |output: &Output| planned_output(module, output, mesh, &arguments);
         Ok(ShardingPlan {
             mesh: mesh.clone(),
@@ -92,22 +96,32 @@ fn check_mesh(
     Ok(())
 }
 
-/// Where an argument lies, by what it is.
+/// Where the argument with this index lies, by what it is. `sliced` says for an argument which dim the program takes
+/// one index of at a time.
 fn argument_spec(
     module: &Module,
-    argument: &Argument,
+    index: usize,
     mesh: &AbstractMesh,
     options: &PlanOptions,
+    sliced: &dyn Fn(usize) -> Option<usize>,
 ) -> Result<(PartitionSpec, Decision), PlanError> {
+    let argument = &module.arguments[index];
     let ty = module.ty(argument.value);
     let whole = || (PartitionSpec::replicated(ty.rank()), Decision::Whole);
     Ok(match argument.kind {
-        ArgumentKind::Parameter => (parameter_spec(&argument.name, ty, mesh, options)?, Decision::Fsdp),
+        ArgumentKind::Parameter => {
+            let sliced = sliced(index);
+            let spec = parameter_spec(&argument.name, ty, mesh, options, sliced)?;
+            (spec, sliced.map_or(Decision::Fsdp, |sliced| Decision::FsdpPast { sliced }))
+        }
         // Its parameter comes before it or not. A state of nothing has no place to follow.
-        ArgumentKind::State { parameter: index } => match module.arguments.get(index) {
+        ArgumentKind::State { parameter: index, without } => match module.arguments.get(index) {
             Some(parameter) => {
                 let ty = module.ty(parameter.value);
-                (parameter_spec(&parameter.name, ty, mesh, options)?, Decision::Follows(index))
+                let spec = parameter_spec(&parameter.name, ty, mesh, options, sliced(index))?;
+                let kept = spec.dims().iter().enumerate().filter(|(dim, _)| Some(*dim) != without);
+                let spec = PartitionSpec::new(kept.map(|(_, entry)| entry.clone()));
+                (spec, Decision::Follows(index))
             }
             None => whole(),
         },
@@ -117,7 +131,7 @@ fn argument_spec(
 }
 
 /// An output lies where its donor does, or is whole.
-fn planned_output(
+pub(super) fn planned_output(
     module: &Module,
     output: &Output,
     mesh: &AbstractMesh,
@@ -132,18 +146,21 @@ fn planned_output(
     PlannedOutput { name: output.name.clone(), ty: ty.clone(), donor: output.donor, sharding, decision }
 }
 
+/// Where a parameter lies. A dim that the program takes one index of at a time is passed over.
 fn parameter_spec(
     name: &str,
     ty: &TensorType,
     mesh: &AbstractMesh,
     options: &PlanOptions,
+    sliced: Option<usize>,
 ) -> Result<PartitionSpec, PlanError> {
     let (spec, taken) = tensor_spec(name, ty, mesh, options)?;
     let n = mesh.axis_size(&options.axis).unwrap_or(1);
     let whole = options.strategy == Strategy::NoShard
         || ty.byte_count() < options.min_shard_bytes
         || options.ignored.iter().any(|modules| modules.covers(name));
-    match split_dim(ty.dims(), n, options.dim_rule, taken) {
+    let cut = taken.or(sliced.map(|dim| (dim, 1)));
+    match split_dim(ty.dims(), n, options.dim_rule, cut).filter(|dim| sliced != Some(*dim)) {
         Some(dim) if !whole => Ok(split_further(&spec, dim, [options.axis.as_str().into()])),
         _ => Ok(spec),
     }

@@ -53,6 +53,25 @@ pub enum PlanError {
         /// The axis.
         axis: AxisName,
     },
+    /// A mesh of more devices than a program can list, and a lowering that lists them.
+    #[error(
+        "mesh {mesh} has {} devices, and the explicit lowering lists those that exchange something, up to 1048576; the annotate lowering leaves that to the compiler",
+        mesh.size()
+    )]
+    TooManyDevices {
+        /// The mesh.
+        mesh: AbstractMesh,
+    },
+    /// A parameter whose rows are whole on some devices each, and a lowering that gathers rows.
+    #[error(
+        "{argument}: dim 0 is split over mesh axis {axis}, and the program takes one index of it at a time; split another dim"
+    )]
+    SplitRows {
+        /// Name of the argument.
+        argument: String,
+        /// The axis.
+        axis: AxisName,
+    },
     /// Parameters cannot be split for storage over the axis that layers are split over.
     #[error(
         "parameters cannot be sharded over the axis {TENSOR_AXIS}, over which all devices see the same examples; choose another axis"

@@ -5,6 +5,7 @@ use std::fmt;
 use shardwright_hlo::ArgumentKind;
 use shardwright_mesh::AxisName;
 
+use crate::report::printable;
 use crate::{PlannedArgument, ShardingPlan};
 
 /// A table of the parameters: name, type, spec, bytes on each device, padding.
@@ -16,7 +17,7 @@ impl fmt::Display for ShardingPlan {
         let row = |a: &PlannedArgument| {
             let padding = if a.padding_bytes == 0 { String::new() } else { a.padding_bytes.to_string() };
             let spec = a.sharding.spec().to_string();
-            [a.name.clone(), a.ty.to_string(), spec, a.bytes_per_device.to_string(), padding]
+            [printable(&a.name), a.ty.to_string(), spec, a.bytes_per_device.to_string(), padding]
         };
         let rows: Vec<[String; 5]> =
             std::iter::once(header).chain(parameters.iter().map(|&a| row(a))).collect();

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::placement::{Placement, Says};
 use super::{RuleParseError, ShardRules};
 use crate::Pins;
-use crate::entries::Entries;
+use crate::json::{Entries, JsonError, from_json};
 
 const KEYS: [&str; 5] = ["mesh", "axis", "shard", "donate", "pin"];
 
@@ -84,18 +84,8 @@ impl RulesFile {
     /// # Errors
     /// When the text is not a JSON object, a key is unknown or there twice, or a rule is none.
     pub fn parse(text: &str, origin: &str) -> Result<RulesFile, RulesFileError> {
-        // Some editors put a byte order mark before the text, which JSON does not allow.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let raw: Raw = serde_json::from_str(text).map_err(|error| {
-            let message = error.to_string();
-            let position = format!(" at line {} column {}", error.line(), error.column());
-            RulesFileError::Syntax {
-                origin: origin.to_owned(),
-                // The JSON reader calls the start of the text column 0.
-                line: error.line().max(1),
-                column: error.column().max(1),
-                message: message.strip_suffix(&position).unwrap_or(&message).to_owned(),
-            }
+        let raw: Raw = from_json(text).map_err(|JsonError { line, column, message }| {
+            RulesFileError::Syntax { origin: origin.to_owned(), line, column, message }
         })?;
         let wrong = |problem| RulesFileError::Rule { origin: origin.to_owned(), problem };
         let mut rules = ShardRules::default();
@@ -112,14 +102,12 @@ impl RulesFile {
 
 impl ShardRules {
     fn push_entry(&mut self, pattern: &str, placement: Written) -> Result<(), RuleParseError> {
-        match placement {
-            Written::Text(placement) => self.push(&format!("{pattern}={placement}")),
-            Written::Spec(spec) => {
-                let text = format!("{pattern}={spec}");
-                let says = Says::Lies(Placement::Spec(spec));
-                self.add(pattern, says, &text).map_err(|problem| RuleParseError { rule: text, problem })
-            }
-        }
+        let (text, says) = match placement {
+            Written::Text(placement) => (format!("{pattern}={placement}"), Says::parse(&placement)),
+            Written::Spec(spec) => (format!("{pattern}={spec}"), Ok(Says::Lies(Placement::Spec(spec)))),
+        };
+        let added = says.and_then(|says| self.add(pattern, says, text.trim()));
+        added.map_err(|problem| RuleParseError { rule: text.trim().to_owned(), problem })
     }
 }
 
@@ -251,6 +239,7 @@ mod tests {
                 r#"{"donate": ["op:add"]}"#,
                 r#"{"donate": ["a"]} x"#,
                 r#"{"pin": "none"}"#,
+                r#"{"shard": {"w": "x=fsdp"}}"#,
             ],
             expect![[r#"
                 error: rules.json:1:1: EOF while parsing a value
@@ -266,6 +255,7 @@ mod tests {
                 error: rules.json: rule op:add: arguments go by name, index and type where they are donated
                 error: rules.json:1:19: trailing characters
                 error: rules.json:1:15: pin: expected arguments or fsdp, found "none"
+                error: rules.json: rule w=x=fsdp: "x=fsdp" is no placement; expected an axis, replicated, axes for dim 0 such as (data,fsdp), a spec with an entry for each dim such as (-, fsdp), or one of parameter, state, batch and other
             "#]],
         );
     }

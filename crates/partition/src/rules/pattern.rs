@@ -1,6 +1,5 @@
 //! Patterns: which arrays of a program a rule is about.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use shardwright_tensor::{DType, TensorType};
@@ -158,12 +157,17 @@ pub(crate) fn dotted(name: &str) -> String {
     path
 }
 
-/// What an op can be called in a pattern: its name with and without the dialect, and of MLIR's `loc(…)` each name, and
-/// the innermost `file:line`, with and without the folders.
-pub(crate) fn op_names(op: &str, source: Option<&str>) -> Vec<String> {
+/// What an op can be called in a pattern: its name with and without the dialect.
+pub(crate) fn op_names(op: &str) -> Vec<String> {
     let mut names = vec![op.to_owned(), op.rsplit('.').next().unwrap_or(op).to_owned()];
-    let mut has_line = false;
-    let mut rest = source.unwrap_or_default();
+    names.dedup();
+    names
+}
+
+/// What it can be called for its origin: of MLIR's `loc(…)` each name, and the innermost `file:line`, with and without
+/// the folders.
+pub(crate) fn source_names(source: &str) -> Vec<String> {
+    let (mut names, mut has_line, mut rest) = (Vec::new(), false, source);
     while let Some((_, after)) = rest.split_once('"') {
         let Some((quoted, after)) = after.split_once('"') else { break };
         let line = after
@@ -181,8 +185,6 @@ pub(crate) fn op_names(op: &str, source: Option<&str>) -> Vec<String> {
         }
         rest = after;
     }
-    let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(name.clone()));
     names
 }
 
@@ -239,17 +241,9 @@ mod tests {
     #[test]
     fn ops_go_by_name_and_source() {
         let source = r#"("jit(step)/dot_general"(callsite("/src/me/model.py":26:24 to :35 at "/src/me/main.py":3:1)))"#;
-        let names = op_names("stablehlo.dot_general", Some(source));
-        assert_eq!(
-            names,
-            [
-                "stablehlo.dot_general",
-                "dot_general",
-                "jit(step)/dot_general",
-                "/src/me/model.py:26",
-                "model.py:26"
-            ]
-        );
-        assert_eq!(op_names("add", Some("(\"unclosed")), ["add"]);
+        assert_eq!(op_names("stablehlo.dot_general"), ["stablehlo.dot_general", "dot_general"]);
+        assert_eq!(source_names(source), ["jit(step)/dot_general", "/src/me/model.py:26", "model.py:26"]);
+        assert_eq!(op_names("add"), ["add"]);
+        assert_eq!(source_names("(\"unclosed"), [""; 0]);
     }
 }

@@ -46,6 +46,24 @@ impl Says {
     }
 }
 
+impl Says {
+    /// Where it says that something lies, if it does.
+    pub(crate) fn placement(&self) -> Option<&Placement> {
+        match self {
+            Says::Lies(placement) => Some(placement),
+            Says::Is(_) => None,
+        }
+    }
+
+    /// What it says that something is, if it does.
+    pub(crate) fn kind(&self) -> Option<KindWord> {
+        match self {
+            Says::Lies(_) => None,
+            Says::Is(kind) => Some(*kind),
+        }
+    }
+}
+
 impl Placement {
     fn parse(text: &str) -> Option<Placement> {
         if text == "replicated" {

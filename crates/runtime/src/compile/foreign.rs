@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use shardwright_hlo::HloProgram;
 use shardwright_hlo::proto::{HloError, hlo_module, hlo_module_name};
 use shardwright_pjrt::{NamedValue, Plugin, ProgramFormat};
 use thiserror::Error;
@@ -71,15 +70,6 @@ pub enum ProgramError {
         /// What it is.
         found: &'static str,
     },
-    /// A whole proto whose program is none that can be sharded.
-    #[error("the program is an HLO proto into which no shardings can be written: {0}")]
-    ClosedHlo(Box<HloError>),
-    /// Bytecode, into which no shardings can be written.
-    #[error(
-        "the program is MLIR bytecode, into which no shardings can be written; export it as StableHLO text (in JAX \
-         `lowered.as_text()`), or as an HLO proto"
-    )]
-    ClosedBytecode,
     /// A portable artifact of a StableHLO that the plugin does not know yet.
     #[error(
         "the program is a portable artifact of StableHLO {artifact}, and the plugin knows StableHLO up to {plugin}; \
@@ -91,15 +81,6 @@ pub enum ProgramError {
         /// The plugin's.
         plugin: StablehloVersion,
     },
-}
-
-/// A program in a form that shardings can be written into.
-#[derive(Clone, Debug, PartialEq)]
-pub enum OpenProgram<'p> {
-    /// StableHLO text, or that of other MLIR.
-    Text(&'p str),
-    /// An HLO proto, checked as far as can be without a compiler.
-    Hlo(Box<HloProgram>),
 }
 
 /// A version of StableHLO.
@@ -168,21 +149,6 @@ impl ForeignProgram {
     /// What a plugin is given, where that is StableHLO as text.
     pub(crate) fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.code).ok().filter(|_| self.form == Form::MlirText)
-    }
-
-    /// The program in a form that shardings can be written into, if it is in one.
-    ///
-    /// # Errors
-    /// When it is bytecode, or an HLO proto that a compiler would refuse, misread or abort on.
-    pub fn open(&self) -> Result<OpenProgram<'_>, ProgramError> {
-        match (self.form, self.text()) {
-            (Form::Hlo, _) => {
-                let program = HloProgram::read(&self.code);
-                program.map(Box::new).map(OpenProgram::Hlo).map_err(|e| ProgramError::ClosedHlo(Box::new(e)))
-            }
-            (_, Some(text)) => Ok(OpenProgram::Text(text)),
-            (_, None) => Err(ProgramError::ClosedBytecode),
-        }
     }
 
     /// The version of StableHLO that it was exported for, if it is a portable artifact.

@@ -51,7 +51,7 @@ pub use compiler::{Compilation, CompileSetup, CompiledBy};
 pub(crate) use compiler::{Compiler, LoadedFrom};
 pub(crate) use death::Limit;
 pub use death::{CompilerDeath, Ending};
-pub use foreign::{ForeignProgram, OpenProgram, ProgramError, StablehloVersion};
+pub use foreign::{ForeignProgram, ProgramError, StablehloVersion};
 pub(crate) use key::Source;
 pub use place::{CachePlaceError, CacheVariables};
 pub(crate) use plugin_digest::PluginFile;

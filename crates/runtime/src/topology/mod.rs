@@ -38,9 +38,8 @@ mod program;
 use std::ffi::OsString;
 use std::path::Path;
 
-use shardwright_hlo::proto::Partitioner;
 use shardwright_mesh::{AbstractMesh, Mesh, PhysicalTopology, Placement};
-use shardwright_partition::{ShardedHlo, ShardedModule};
+use shardwright_partition::ShardedModule;
 use shardwright_pjrt::{ClientOptions, CompileOptions, NamedValue, Plugin, ProgramFormat};
 
 use crate::compiler_options::CompilerSettings;
@@ -176,26 +175,6 @@ impl Topology {
     pub fn compile_text(&self, stablehlo: &str, mesh: &Mesh) -> Result<AotProgram, RuntimeError> {
         // With the wrong partitioner the TPU compiler aborts.
         let is_shardy = stablehlo.contains("sdy.") || !stablehlo.contains("mhlo.sharding");
-        self.compile_for(stablehlo.as_bytes(), ProgramFormat::Mlir, is_shardy, mesh)
-    }
-
-    /// Compiles a program that is an HLO proto for the devices of a mesh, which has to be of the program's shape.
-    ///
-    /// # Errors
-    /// Those of [`Topology::compile`].
-    pub fn compile_hlo(&self, program: &ShardedHlo, mesh: &Mesh) -> Result<AotProgram, RuntimeError> {
-        Executable::check_mesh(&program.signature().name, program.mesh(), mesh)?;
-        let is_shardy = program.partitioner() == Partitioner::Shardy;
-        self.compile_for(program.program().module(), ProgramFormat::Hlo, is_shardy, mesh)
-    }
-
-    fn compile_for(
-        &self,
-        code: &[u8],
-        format: ProgramFormat,
-        use_shardy_partitioner: bool,
-        mesh: &Mesh,
-    ) -> Result<AotProgram, RuntimeError> {
         let options = CompileOptions {
             num_partitions: mesh.shape().size(),
             // A mesh may have more devices than memory holds; one more than there are is enough to be refused.
@@ -204,10 +183,10 @@ impl Topology {
                 .take(self.described.devices().len() + 1)
                 .filter_map(|id| i64::try_from(id).ok())
                 .collect(),
-            use_shardy_partitioner,
+            use_shardy_partitioner: is_shardy,
             ..self.settings.options()
         };
-        let compiled = self.described.compile(code, format, &options);
+        let compiled = self.described.compile(stablehlo.as_bytes(), ProgramFormat::Mlir, &options);
         let executable = compiled.map_err(|error| match OutOfMemory::of(&error) {
             Some(shortage) => Problem::OutOfMemory { topology: self.name.to_string(), shortage },
             None => Problem::Plugin(error),

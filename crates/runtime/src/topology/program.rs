@@ -1,12 +1,11 @@
 use std::fmt;
 
 use shardwright_hlo::compiled::CompiledProgram;
-use shardwright_partition::explain::CompiledMemory;
 use shardwright_pjrt::{Attributes, CompiledMemoryStats, Executable};
 
 use crate::RuntimeError;
 use crate::error::Problem;
-use crate::executable::{bytes_needed, compiled_memory};
+use crate::executable::bytes_needed;
 
 /// A program compiled ahead of time: what can be known of it without its devices. It cannot be executed.
 pub struct AotProgram {
@@ -38,14 +37,6 @@ impl AotProgram {
     /// When the plugin does not tell.
     pub fn memory_stats(&self) -> Result<CompiledMemoryStats, RuntimeError> {
         Ok(self.executable.memory_stats()?)
-    }
-
-    /// What the program needs of the memory of each device, as explanations take it.
-    ///
-    /// # Errors
-    /// When the plugin does not tell.
-    pub fn compiled_memory(&self) -> Result<CompiledMemory, RuntimeError> {
-        Ok(compiled_memory("tpu", self.memory_stats()?))
     }
 
     /// The most bytes of each device's memory that are in use at one time, arguments and results among them: the

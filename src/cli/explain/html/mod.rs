@@ -15,7 +15,7 @@ mod tests;
 
 use shardwright_mesh::{Mesh, svg_mesh};
 use shardwright_partition::Bytes;
-use shardwright_partition::explain::{Explanation, MeshAxis, Verdict};
+use shardwright_partition::explain::{Explanation, Verdict};
 
 use super::Explained;
 use markup::{Cell, escape, svg_image};
@@ -51,7 +51,7 @@ pub(super) fn page(explained: &Explained<'_>, surroundings: &Surroundings<'_>) -
 }
 
 fn header(explanation: &Explanation, surroundings: &Surroundings<'_>) -> String {
-    let mesh = mesh_text(&explanation.mesh);
+    let mesh = explanation.mesh.to_string();
     let opening: String = surroundings.opening.iter().map(|line| format!("{}\n", escape(line))).collect();
     format!(
         "<header>\n<h1>{}</h1>\n<p class=\"small\">What the compiler made of it, by shardwright {}.</p>\n\
@@ -61,11 +61,6 @@ fn header(explanation: &Explanation, surroundings: &Surroundings<'_>) -> String 
         escape(&mesh),
         svg_image(&svg_mesh(surroundings.mesh), &format!("the devices of the mesh {mesh}, by their ids")),
     )
-}
-
-fn mesh_text(axes: &[MeshAxis]) -> String {
-    let axes: Vec<String> = axes.iter().map(|axis| format!("{}={}", axis.name, axis.size)).collect();
-    axes.join(", ")
 }
 
 fn sections(explanation: &Explanation) -> String {

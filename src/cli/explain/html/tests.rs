@@ -107,7 +107,7 @@ fn decoder(program: &str, layers: usize) -> Explanation {
     let volume = Volume { arrays: 2 * names.len() as u64, array_bytes: 1 << 30, sent_bytes: 900 << 20 };
     Explanation {
         program: program.to_owned(),
-        mesh: vec![MeshAxis { name: "data".into(), size: 2 }, MeshAxis { name: "fsdp".into(), size: 4 }],
+        mesh: AbstractMesh::parse("data=2,fsdp=4").unwrap(),
         devices: 8,
         verdict: verdict(Grade::Costly, "FSDP, but one gradient is summed whole and then cut"),
         traffic: vec![
@@ -166,7 +166,6 @@ fn page_of_explained(explained: &Explained<'_>) -> String {
 #[test]
 fn names_of_a_hostile_program_are_text() {
     let mut explanation = decoder(HOSTILE, 1);
-    explanation.mesh[0].name = HOSTILE.to_owned();
     explanation.verdict = verdict(Grade::Lost, HOSTILE);
     explanation.notes = vec![HOSTILE.to_owned()];
     explanation.units[0].path = HOSTILE.to_owned();

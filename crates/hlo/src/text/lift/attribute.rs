@@ -1,24 +1,43 @@
 //! Attributes in the generic form, as far as ops that have rules here use them. What is spelt otherwise is `None`, and
 //! leaves its op as it was written.
 
+use super::super::scan::without_quotes;
 use super::super::tree::{Named, Operation};
 
-/// The properties and other attributes of an op, each of which must be taken once before the op is fully understood.
+/// The properties and other attributes of an op, or the fields of one of them, by name: each must be taken once before
+/// the op is fully understood.
 pub(super) struct Entries<'t> {
-    entries: Vec<&'t Named>,
+    entries: Vec<(&'t str, &'t str)>,
 }
 
 impl<'t> Entries<'t> {
     /// Those of an operation but for some. Older texts have properties among the attributes.
     pub(super) fn without(op: &'t Operation, is_left_out: impl Fn(&Named) -> bool) -> Self {
-        let entries = op.properties.iter().chain(&op.attributes);
-        Entries { entries: entries.filter(|entry| !is_left_out(entry)).collect() }
+        let entries = op.properties.iter().chain(&op.attributes).filter(|entry| !is_left_out(entry));
+        Entries { entries: entries.map(|entry| (&*entry.name, &*entry.value)).collect() }
+    }
+
+    /// The fields `a = [0]` and `b = 1` of `#stablehlo.scatter<a = [0], b = 1>`.
+    pub(super) fn of_fields(text: &'t str, kind: &str) -> Option<Self> {
+        let inner = text.strip_prefix(kind)?.strip_prefix('<')?.strip_suffix('>')?;
+        let field = |item: &'t str| item.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+        Some(Entries { entries: items(inner).into_iter().map(field).collect::<Option<_>>()? })
     }
 
     /// The value that goes by this name.
     pub(super) fn take(&mut self, name: &str) -> Option<&'t str> {
-        let place = self.entries.iter().position(|entry| entry.name == *name)?;
-        Some(&self.entries.swap_remove(place).value)
+        let place = self.entries.iter().position(|(entry, _)| *entry == name)?;
+        Some(self.entries.swap_remove(place).1)
+    }
+
+    /// A list, empty where it is not written.
+    pub(super) fn sizes(&mut self, name: &str) -> Option<Vec<usize>> {
+        self.take(name).map_or(Some(Vec::new()), sizes)
+    }
+
+    /// A number, 0 where it is not written.
+    pub(super) fn size(&mut self, name: &str) -> Option<usize> {
+        self.take(name).map_or(Some(0), size)
     }
 
     /// Whether nothing is left.
@@ -65,12 +84,6 @@ pub(super) fn word<'t>(text: &'t str, kind: &str) -> Option<&'t str> {
     inner.strip_prefix(kind)?.strip_prefix(' ').map(str::trim)
 }
 
-/// `a = [0]` and `b = 1` of `#stablehlo.scatter<a = [0], b = 1>`.
-pub(super) fn fields<'t>(text: &'t str, kind: &str) -> Option<Vec<(&'t str, &'t str)>> {
-    let inner = text.strip_prefix(kind)?.strip_prefix('<')?.strip_suffix('>')?;
-    items(inner).into_iter().map(|item| item.split_once('=').map(|(a, b)| (a.trim(), b.trim()))).collect()
-}
-
 /// The items of `[a, b]`.
 pub(super) fn list(text: &str) -> Option<Vec<&str>> {
     Some(items(text.strip_prefix('[')?.strip_suffix(']')?))
@@ -88,7 +101,7 @@ pub(super) fn dictionary(text: &str) -> Option<Vec<(&str, &str)>> {
     let split = |item| {
         let (name, value) = entry(item);
         let value = if value == item.len() { "unit" } else { item[value..].trim() };
-        (item[..name].trim().trim_matches('"'), value)
+        (without_quotes(item[..name].trim()), value)
     };
     Some(items(inner).into_iter().map(split).collect())
 }
@@ -211,7 +224,14 @@ mod tests {
         assert_eq!(list("[]").unwrap(), Vec::<&str>::new());
         let entries = dictionary(r#"{a = "x, }\"", "b.c" = (i1) -> i2, d}"#).unwrap();
         assert_eq!(entries, [("a", r#""x, }\"""#), ("b.c", "(i1) -> i2"), ("d", "unit")]);
-        assert_eq!(fields("#s.dot<a = [0, 1], b = 2>", "#s.dot").unwrap(), [("a", "[0, 1]"), ("b", "2")]);
+        let quoted = dictionary(r#"{"a\"" = 1, "\"" = 2}"#).unwrap();
+        assert_eq!(quoted, [(r#"a\""#, "1"), (r#"\""#, "2")]);
+        let mut fields = Entries::of_fields("#s.dot<a = [0, 1], b = 2>", "#s.dot").unwrap();
+        assert_eq!(
+            (fields.size("b"), fields.sizes("a"), fields.is_empty()),
+            (Some(2), Some(vec![0, 1]), true)
+        );
+        assert_eq!((fields.size("b"), fields.sizes("a")), (Some(0), Some(vec![])));
         assert_eq!(dictionary("{").map(|d| d.len()), None);
     }
 

@@ -79,7 +79,8 @@ impl<'t> Lifter<'t> {
         let TreeArgument { attributes, at, .. } = argument;
         let index = self.module.arguments.len();
         self.check_passable(value, || format!("argument {name}"), *at)?;
-        if let Some(entry) = find(attributes, ALIAS) {
+        let alias = find(attributes, ALIAS);
+        if let Some(entry) = alias {
             let output = size(&entry.value).filter(|&output| aliases.insert(output, index).is_none());
             if output.is_none() {
                 let expected = "the index of an output that no other argument has";
@@ -94,7 +95,7 @@ impl<'t> Lifter<'t> {
             name,
             value,
             kind: ArgumentKind::Other,
-            donated: find(attributes, DONOR).is_some_and(|entry| entry.value == "true"),
+            donated: alias.is_none() && find(attributes, DONOR).is_some_and(|entry| entry.value == "true"),
             attributes: others(attributes.iter(), &known),
         });
         Ok(())

@@ -8,7 +8,7 @@
 //! Whether values vary as they should is known once the region is read, so a region may be read twice. One inside
 //! another is tried only if the outer one is kept, which bounds the work by the depth.
 
-use shardwright_mesh::{AbstractMesh, AxisName, Mesh, NamedSharding, ReplicaGroups, SdySharding};
+use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, ReplicaGroups, SdySharding};
 
 use super::attribute::{Entries, list, sizes};
 use super::{Lifter, Result, find, ops};
@@ -54,8 +54,8 @@ impl<'t> Lifter<'t> {
         op: &Operation,
         results: &[ValueType],
     ) -> Option<(AbstractMesh, ManualComputation)> {
-        let mesh = self.stated.mesh(MESH)?;
-        if *mesh != Mesh::iota(mesh.shape().clone()) || !op.attributes.is_empty() {
+        let mesh = &self.stated.meshes[*self.meshes.get(MESH)?].1;
+        if !mesh.is_iota() || !op.attributes.is_empty() {
             return None;
         }
         let mesh = mesh.shape();

@@ -195,10 +195,8 @@ impl<'t> Lifter<'t> {
             let Some(result) = body.results.get_mut(index) else { continue };
             let ty = self.module.values[result.index()].clone();
             let pinned = self.new_value(ty, op.at)?;
-            let op = Op::Boundary(Role::Constraint);
-            let (operands, results) = (vec![*result], vec![pinned]);
-            let location = Location::default();
-            body.instructions.push(Instruction { op, operands, results, regions: Vec::new(), location });
+            let boundary = Instruction::boundary(Role::Constraint, *result, pinned, Location::default());
+            body.instructions.push(boundary);
             self.stated.values.insert(pinned, sharding);
             *result = pinned;
         }

@@ -2,7 +2,7 @@
 
 use shardwright_tensor::{DType, TensorType};
 
-use super::attribute::{Entries, boolean, fields, integers, size, sizes, word};
+use super::attribute::{Entries, boolean, integers, size, sizes, word};
 use super::manual::Surroundings;
 use crate::print;
 use crate::text::tree::{Named, Operation, TreeRegion};
@@ -75,7 +75,6 @@ fn plain(name: &str, entries: &mut Entries<'_>, operands: &[TensorType], result:
         "concatenate" => Op::Concatenate { dim: size(entries.take("dimension")?)? },
         "dot_general" => dot_general(entries, result.dtype)?,
         "gather" => gather(entries)?,
-        "optimization_barrier" => Op::OptimizationBarrier,
         _ => return None,
     })
 }
@@ -95,7 +94,7 @@ fn compare(entries: &mut Entries<'_>, dtype: DType) -> Option<Op> {
 }
 
 fn dot_general(entries: &mut Entries<'_>, result: DType) -> Option<Op> {
-    let mut dims = Fields::new(entries.take("dot_dimension_numbers")?, "#stablehlo.dot")?;
+    let mut dims = Entries::of_fields(entries.take("dot_dimension_numbers")?, "#stablehlo.dot")?;
     let precision = match entries.take("precision_config") {
         None => Precision::Default,
         Some(text) => precision(text)?,
@@ -122,7 +121,7 @@ fn precision(text: &str) -> Option<Precision> {
 }
 
 fn gather(entries: &mut Entries<'_>) -> Option<Op> {
-    let mut dims = Fields::new(entries.take("dimension_numbers")?, "#stablehlo.gather")?;
+    let mut dims = Entries::of_fields(entries.take("dimension_numbers")?, "#stablehlo.gather")?;
     let op = GatherDims {
         offset: dims.sizes("offset_dims")?,
         collapsed: dims.sizes("collapsed_slice_dims")?,
@@ -138,7 +137,7 @@ fn gather(entries: &mut Entries<'_>) -> Option<Op> {
 
 fn scatter(op: &Operation, entries: &mut Entries<'_>) -> Option<Op> {
     let kind = reduction(op.regions.first().filter(|_| op.regions.len() == 1)?)?;
-    let mut dims = Fields::new(entries.take("scatter_dimension_numbers")?, "#stablehlo.scatter")?;
+    let mut dims = Entries::of_fields(entries.take("scatter_dimension_numbers")?, "#stablehlo.scatter")?;
     let numbers = ScatterDims {
         update_window: dims.sizes("update_window_dims")?,
         inserted_window: dims.sizes("inserted_window_dims")?,
@@ -201,34 +200,6 @@ fn reduction(region: &TreeRegion) -> Option<Reduction> {
 /// A flag that is off where it is not written.
 fn flag(entries: &mut Entries<'_>, name: &str) -> Option<bool> {
     entries.take(name).map_or(Some(false), boolean)
-}
-
-/// The fields of an attribute such as `#stablehlo.dot<…>`, each of which must be taken.
-struct Fields<'t>(Vec<(&'t str, &'t str)>);
-
-impl<'t> Fields<'t> {
-    fn new(text: &'t str, kind: &str) -> Option<Self> {
-        fields(text, kind).map(Fields)
-    }
-
-    fn take(&mut self, name: &str) -> Option<&'t str> {
-        let place = self.0.iter().position(|(n, _)| *n == name)?;
-        Some(self.0.swap_remove(place).1)
-    }
-
-    /// A list, empty where it is not written.
-    fn sizes(&mut self, name: &str) -> Option<Vec<usize>> {
-        self.take(name).map_or(Some(Vec::new()), sizes)
-    }
-
-    /// A number, 0 where it is not written.
-    fn size(&mut self, name: &str) -> Option<usize> {
-        self.take(name).map_or(Some(0), size)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 /// Attributes as they are kept of an op that has no rules here.

@@ -35,7 +35,7 @@ impl Lifter<'_> {
         }
         let Some(entry) = find(attributes, HLO) else { return Ok(None) };
         let wrong = || self.attribute_error(entry.at, HLO, Some(&entry.value), "a sharding in HLO's text");
-        hlo(&entry.value).map(|sharding| Some(StatedSharding::Hlo(sharding))).ok_or_else(wrong)
+        hlo(&entry.value).map(|sharding| Some(StatedSharding::Hlo(sharding.into()))).ok_or_else(wrong)
     }
 
     /// Enters where the results of an operation lie.
@@ -82,7 +82,7 @@ impl Lifter<'_> {
 
 /// The boundary that an operation is, if it pins a value and does nothing else.
 pub(super) fn constraint(op: &Operation) -> Option<Op> {
-    let is_array = match (&op.operands[..], &op.result_types[..]) {
+    let is_array = || match (&op.operands[..], &op.result_types[..]) {
         ([_], [ty]) => types::value_type(ty).is_ok_and(|ty| ty.tensor().is_some()),
         _ => false,
     };
@@ -103,7 +103,7 @@ pub(super) fn constraint(op: &Operation) -> Option<Op> {
         }
         _ => false,
     };
-    (is_array && is_constraint).then_some(Op::Boundary(Role::Constraint))
+    (is_constraint && is_array()).then_some(Op::Boundary(Role::Constraint))
 }
 
 /// Whether an attribute of an operation is where its results lie, which is kept beside the program.

@@ -92,6 +92,18 @@ fn donors_go_to_outputs_where_there_is_no_doubt() {
         gives out2 f32[3] None
     "#]],
     );
+    // What gives its memory to one output has none for another.
+    check_signature(
+        &program(["{tf.aliasing_output = 1 : i32, jax.buffer_donor = true}", "", ""], plain),
+        expect![[r#"
+            takes arg0 f32[2] 
+            takes arg1 f32[2] 
+            takes arg2 f32[3] 
+            gives out0 f32[2] None
+            gives out1 f32[2] Some(0)
+            gives out2 f32[3] None
+        "#]],
+    );
     check_signature(
         &program([donated, donated, ""], plain),
         expect![[r#"
@@ -468,4 +480,42 @@ fn regions_inside_regions_stay_within_the_stack() {
     assert!(
         parse(&nested(100_000)).unwrap_err().to_string().contains("regions are nested more than 64 deep")
     );
+}
+
+#[test]
+fn quotes_in_names_of_attributes_stay() {
+    check(
+        &main(
+            r#"(%a: tensor<4xf32> {"\"a\"" = 1 : i32}) -> (tensor<4xf32> {"b\"" = 2 : i32}) {
+                 %0 = "x.y"(%a) {"\"" = 3 : i32, "c d\"" = 4 : i32} : (tensor<4xf32>) -> tensor<4xf32>
+                 return %0 : tensor<4xf32>
+               }"#,
+        ),
+        expect![[r#"
+            module @main attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+              func.func public @main(%arg0: tensor<4xf32> {"\"a\"" = 1 : i32} loc("arg0")) -> (tensor<4xf32> {jax.result_info = "out0", "b\"" = 2 : i32}) {
+                %0 = "x.y"(%arg0) {"\"" = 3 : i32, "c d\"" = 4 : i32} : (tensor<4xf32>) -> (tensor<4xf32>)
+                return %0 : tensor<4xf32>
+              }
+            }
+        "#]],
+    );
+}
+
+#[test]
+fn a_long_location_that_many_ops_share_is_written_once() {
+    const OPS: usize = 1_000;
+    let location = format!(r#"loc(fused["{}"])"#, "long/".repeat(2_000));
+    let ops: String = (0..OPS)
+        .map(|index| format!("%v{index} = stablehlo.negate %a : tensor<4xf32> loc(#far)\n"))
+        .collect();
+    let text = format!(
+        "  #far = {location}\nmodule @m {{\nfunc.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{\n{ops}\
+         %b = stablehlo.negate %a : tensor<4xf32> loc(\"near\")\nreturn %b : tensor<4xf32>\n}}\n}}\n"
+    );
+    let program = parse(&text).unwrap();
+    let printed = program.to_string();
+    assert!(printed.len() < 2 * text.len(), "{} bytes of {}", printed.len(), text.len());
+    assert!(printed.ends_with(&format!("\n}}\n#loc0 = {location}\n")));
+    assert_eq!(parse(&printed).unwrap(), program);
 }

@@ -299,3 +299,77 @@ fn a_cache_is_no_parameter() {
     let parsed = parse(CACHE).unwrap();
     assert!(uses_of_arguments(&parsed.module)[0].is_overwritten);
 }
+
+#[test]
+fn a_cache_may_be_written_in_functions_that_are_called_many_times_over() {
+    const FUNCTIONS: usize = 60;
+    let argument = |name: &str| format!("%{name}: tensor<4xf32>");
+    let mut program = format!("func.func private @f0({}) -> tensor<4xf32> {{\n", argument("c"));
+    program += "%i = stablehlo.constant dense<0> : tensor<i32>\n%x = stablehlo.constant dense<0.0> : tensor<1xf32>\n";
+    program += "%r = stablehlo.dynamic_update_slice %c, %x, %i : (tensor<4xf32>, tensor<1xf32>, tensor<i32>) -> tensor<4xf32>\n";
+    program += "return %r : tensor<4xf32>\n}\n";
+    for index in 1..FUNCTIONS {
+        let callee = index - 1;
+        program += &format!(
+            "func.func private @f{index}({}) -> tensor<4xf32> {{\n\
+             %a = call @f{callee}(%c) : (tensor<4xf32>) -> tensor<4xf32>\n\
+             %b = call @f{callee}(%a) : (tensor<4xf32>) -> tensor<4xf32>\n\
+             return %b : tensor<4xf32>\n}}\n",
+            argument("c")
+        );
+    }
+    program += &format!(
+        "func.func @main({}, {}) -> (tensor<4xf32>, tensor<4xf32>) {{\n\
+         %r = call @f{}(%c) : (tensor<4xf32>) -> tensor<4xf32>\n\
+         return %r, %y : tensor<4xf32>, tensor<4xf32>\n}}\n",
+        argument("c"),
+        argument("y"),
+        FUNCTIONS - 1
+    );
+    let parsed = parse(&program).unwrap();
+    let uses = uses_of_arguments(&parsed.module);
+    assert_eq!([true, false], [uses[0].is_overwritten, uses[1].is_overwritten]);
+}
+
+#[test]
+fn each_step_of_a_long_way_may_be_an_output() {
+    const STEPS: usize = 50_000;
+    let types = vec!["tensor<4xf32>"; STEPS].join(", ");
+    let values: Vec<String> = (0..STEPS).map(|step| format!("%r{step}")).collect();
+    let mut program =
+        format!("func.func @main(%c: tensor<4xf32>, %x: tensor<1xf32>, %i: tensor<i32>) -> ({types}) {{\n");
+    for (step, value) in values.iter().enumerate() {
+        let before = step.checked_sub(1).map_or("%c", |before| &values[before]);
+        program += &format!(
+            "{value} = stablehlo.dynamic_update_slice {before}, %x, %i : (tensor<4xf32>, tensor<1xf32>, tensor<i32>) -> tensor<4xf32>\n"
+        );
+    }
+    program += &format!("return {} : {types}\n}}\n", values.join(", "));
+    let parsed = parse(&program).unwrap();
+    assert!(uses_of_arguments(&parsed.module)[0].is_overwritten);
+}
+
+#[test]
+fn an_update_may_call_a_function_many_times() {
+    const CALLS: usize = 20_000;
+    let mut program = "func.func private @f(%a: tensor<8xf32>) -> tensor<8xf32> {\n\
+         %r = stablehlo.negate %a : tensor<8xf32>\nreturn %r : tensor<8xf32>\n}\n\
+         func.func @main(%w: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %x: tensor<8x8xf32>) -> tensor<8xf32> {\n\
+         %zero = stablehlo.constant dense<0.0> : tensor<f32>\n\
+         %v0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>\n"
+        .to_owned();
+    for call in 0..CALLS {
+        program += &format!("%v{} = call @f(%v{call}) : (tensor<8xf32>) -> tensor<8xf32>\n", call + 1);
+    }
+    program +=
+        &format!("%w1 = stablehlo.add %w, %v{CALLS} : tensor<8xf32>\nreturn %w1 : tensor<8xf32>\n}}\n");
+    check(
+        &program,
+        &["#0=fsdp", "#1=batch"],
+        expect![[r#"
+        pinned inside: 0 weights where they are used, 1 gradient
+        %2 = pin %1 <@mesh, [{"fsdp"}]> : tensor<8xf32>
+        func.func private @f(%arg0: tensor<8xf32>)
+    "#]],
+    );
+}
