@@ -773,7 +773,7 @@ fn the_settings_are_told_with_where_they_were_written() {
         settings (flag): num_train_epochs=1 max_steps=3 seed=7
         settings (ACCELERATE_USE_FSDP): fsdp=true
         note: XLA_USE_SPMD=1: it is always so here, one process drives all devices
-        note: XLA_USE_BF16=1: layers compute in bfloat16, as --bf16 says; weights, sums and losses stay float32
+        note: XLA_USE_BF16=1: layers compute in bfloat16, as --bf16 says; sums, losses and updates stay float32
         note: ACCELERATE_USE_FSDP=true: parameters are sharded, as --fsdp true says
         note: environment: key version is taken from FSDP_VERSION
     "#]].assert_eq(&told(

@@ -21,7 +21,7 @@ struct Switch {
     effect: &'static str,
 }
 
-const BF16: &str = "layers compute in bfloat16, as --bf16 says; weights, sums and losses stay float32";
+const BF16: &str = "layers compute in bfloat16, as --bf16 says; sums, losses and updates stay float32";
 
 const SWITCHES: [Switch; 4] = [
     Switch { variable: "XLA_USE_BF16", setting: "bf16", effect: BF16 },
