@@ -90,8 +90,9 @@ impl TokenCache {
 
     /// Reads, tokenizes and cuts a corpus, unless that was done before. Errors name its files.
     ///
-    /// Memory does not grow with the text, apart from 8 bytes for each example of [`PadToBlock`](crate::Packing::PadToBlock). `progress` is
-    /// called on this thread, after each part of the text that is done.
+    /// Memory does not grow with the text, apart from 8 bytes for each example of
+    /// [`PadToBlock`](crate::Packing::PadToBlock). `progress` is called on this thread, after each part of the text that
+    /// is done.
     pub fn blocks(
         &self,
         corpus: &Corpus,

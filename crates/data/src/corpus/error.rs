@@ -153,7 +153,7 @@ pub enum CorpusError {
         found: &'static str,
     },
     /// A row, or a file, without the text column.
-    #[error("{path}: {place} has no column `{column}`, its columns are: {}", .found.join(", "))]
+    #[error("{path}: {place} has no column `{column}`{}", listed(.found))]
     NoColumn {
         /// The file.
         path: PathBuf,
@@ -165,7 +165,7 @@ pub enum CorpusError {
         found: Vec<String>,
     },
     /// A file none of whose columns holds text.
-    #[error("{path}: no column holds text, its columns are: {}", .found.join(", "))]
+    #[error("{path}: no column holds text{}", listed(.found))]
     NoTextColumn {
         /// The file.
         path: PathBuf,
@@ -218,5 +218,13 @@ impl fmt::Display for Place {
             Place::Row(row) => write!(f, "row {row}"),
             Place::Header => f.write_str("the header"),
         }
+    }
+}
+
+fn listed(columns: &[String]) -> String {
+    if columns.is_empty() {
+        ", nor any other".to_owned()
+    } else {
+        format!(", its columns are: {}", columns.join(", "))
     }
 }
