@@ -2,6 +2,7 @@
 //!
 //! Each subject has a table in a file of its own. Flags, help and the keys of a run file all come from these tables.
 
+mod adapters;
 mod data;
 mod evaluation;
 mod model;
@@ -20,6 +21,7 @@ use serde_json::Value as Json;
 use super::failure::Failure;
 use super::value::{Arity, Value};
 
+pub(super) use adapters::AdapterSettings;
 pub(super) use data::DataSettings;
 pub(super) use evaluation::EvaluationSettings;
 pub(super) use model::ModelSettings;
@@ -129,6 +131,7 @@ use settings;
 pub(super) struct Settings {
     pub(super) model: ModelSettings,
     pub(super) data: DataSettings,
+    pub(super) adapters: AdapterSettings,
     pub(super) training: TrainingSettings,
     pub(super) optimization: OptimizationSettings,
     pub(super) evaluation: EvaluationSettings,
@@ -142,6 +145,7 @@ impl Settings {
         Ok(Settings {
             model: ModelSettings::read(layers)?,
             data: DataSettings::read(layers)?,
+            adapters: AdapterSettings::read(layers)?,
             training: TrainingSettings::read(layers)?,
             optimization: OptimizationSettings::read(layers)?,
             evaluation: EvaluationSettings::read(layers)?,
@@ -156,6 +160,7 @@ pub(super) fn specs() -> impl Iterator<Item = &'static Spec> {
     [
         ModelSettings::SPECS,
         DataSettings::SPECS,
+        AdapterSettings::SPECS,
         TrainingSettings::SPECS,
         OptimizationSettings::SPECS,
         EvaluationSettings::SPECS,

@@ -6,6 +6,8 @@ use shardwright_model::ParameterInfo;
 use shardwright_partition::ModulePattern;
 use thiserror::Error;
 
+use crate::Model;
+
 /// How parameters are grouped: the constants of all, and rules for some.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupConfig {
@@ -84,7 +86,8 @@ impl ParameterGroups {
     ///
     /// # Errors
     /// When a rule covers no parameter, or none is trained.
-    pub fn new(config: &GroupConfig, parameters: &[ParameterInfo]) -> Result<ParameterGroups, GroupError> {
+    pub fn new(config: &GroupConfig, model: &dyn Model) -> Result<ParameterGroups, GroupError> {
+        let parameters = &model.parameters();
         for rule in &config.rules {
             check_covers(&rule.pattern, "of a parameter group", parameters)?;
         }
@@ -95,7 +98,8 @@ impl ParameterGroups {
                 groups.len() - 1
             })
         };
-        let of: Vec<Option<usize>> = parameters.iter().map(|p| config.group(p).map(&mut index)).collect();
+        let group = |p: &ParameterInfo| model.trains(p).then(|| config.group(p)).flatten();
+        let of: Vec<Option<usize>> = parameters.iter().map(|p| group(p).map(&mut index)).collect();
         if groups.is_empty() {
             return Err(GroupError::NothingTrained { parameters: parameters.len() });
         }

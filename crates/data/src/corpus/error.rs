@@ -27,14 +27,12 @@ pub enum CorpusError {
         path: PathBuf,
     },
     /// A pattern that means nothing.
-    #[error("{pattern} is neither a file nor a pattern of files: {reason} at character {position}")]
+    #[error("{pattern} is neither a file nor a pattern of files: {reason}")]
     Pattern {
         /// What was given.
         pattern: PathBuf,
         /// What is wrong with it as a pattern.
         reason: &'static str,
-        /// Where, from 1.
-        position: usize,
     },
     /// A pattern that fits no file.
     #[error(
