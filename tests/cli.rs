@@ -823,11 +823,7 @@ fn files_with_all_arguments_of_hugging_face_pass() {
             "logging_nan_inf_filter": true, "report_to": [], "fsdp": [], "accelerator_config": null, "#,
         1,
     );
-    check_fine(
-        &file,
-        "run.json",
-        expect![""],
-    );
+    check_fine(&file, "run.json", expect![""]);
 }
 
 #[test]
