@@ -240,12 +240,12 @@ fn word(given: &Given) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::settings;
+    use super::super::settings::{self, Spec};
     use super::*;
 
     #[test]
     fn no_setting_is_called_foreign_and_none_is_there_twice() {
-        let all: Vec<&str> = names().chain(settings::names()).collect();
+        let all: Vec<&str> = names().chain(settings::specs().flat_map(Spec::names)).collect();
         let mut seen = BTreeSet::new();
         assert_eq!(all.into_iter().filter(|name| !seen.insert(*name)).collect::<Vec<_>>(), [""; 0]);
     }
