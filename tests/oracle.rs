@@ -10,9 +10,7 @@ use shardwright_train::{
     Adafactor, AdamW, CausalLm, Clipping, GroupConfig, GroupRule, LossDenominator, Optimizer, Schedule,
     ScheduleConfig, ScheduleKind, StepConfig, StepReading, TrainState, TrainStep, Warmup, WeightSource,
 };
-use support::{
-    Curve, CurveConfig, oracle_batches, oracle_masked_labels, oracle_model, oracle_step, runtime,
-};
+use support::{Curve, CurveConfig, oracle_batches, oracle_masked_labels, oracle_model, oracle_step, runtime};
 
 const LOSS_TOLERANCE: f64 = 2e-5;
 const NORM_TOLERANCE: f64 = 2e-5;
