@@ -268,7 +268,7 @@ pub struct StableDecay {
     pub decay: Curve,
     /// The rate that it begins at and falls to.
     pub floor: f64,
-    /// Waves of a cosine that rises or falls; half of one is one way.
+    /// Waves of a cosine that falls; half of one is one way.
     pub cycles: f64,
 }
 
