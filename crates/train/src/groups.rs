@@ -87,7 +87,14 @@ impl ParameterGroups {
     /// # Errors
     /// When a rule covers no parameter, or none is trained.
     pub fn new(config: &GroupConfig, model: &dyn Model) -> Result<ParameterGroups, GroupError> {
-        let parameters = &model.parameters();
+        ParameterGroups::of_parameters(config, &model.parameters(), |parameter| model.trains(parameter))
+    }
+
+    fn of_parameters(
+        config: &GroupConfig,
+        parameters: &[ParameterInfo],
+        can_be_trained: impl Fn(&ParameterInfo) -> bool,
+    ) -> Result<ParameterGroups, GroupError> {
         for rule in &config.rules {
             check_covers(&rule.pattern, "of a parameter group", parameters)?;
         }
@@ -98,7 +105,7 @@ impl ParameterGroups {
                 groups.len() - 1
             })
         };
-        let group = |p: &ParameterInfo| model.trains(p).then(|| config.group(p)).flatten();
+        let group = |p: &ParameterInfo| can_be_trained(p).then(|| config.group(p)).flatten();
         let of: Vec<Option<usize>> = parameters.iter().map(|p| group(p).map(&mut index)).collect();
         if groups.is_empty() {
             return Err(GroupError::NothingTrained { parameters: parameters.len() });
@@ -210,7 +217,7 @@ mod tests {
     fn check(rules: Vec<GroupRule>, expected: Expect) {
         let config = GroupConfig { learning_rate: 0.5, weight_decay: 0.1, rules };
         let parameters = parameters();
-        let text = match ParameterGroups::new(&config, &parameters) {
+        let text = match ParameterGroups::of_parameters(&config, &parameters, |_| true) {
             Err(error) => error.to_string(),
             Ok(groups) => {
                 let group = |index| groups.of(index).map(|group| groups.groups()[group]);
