@@ -9,6 +9,9 @@ mod options;
 mod schedule;
 mod sharding;
 
+#[cfg(test)]
+mod tests;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
