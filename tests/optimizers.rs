@@ -400,3 +400,21 @@ fn nothing_is_reduced_for_what_is_not_trained() {
         assert!(summed <= trained + 1024, "{summed} bytes of {trained}");
     }
 }
+
+#[test]
+fn zz() {
+    for lowering in [Lowering::Explicit, Lowering::Annotate] {
+        let model = oracle_model("base");
+        let config = StepConfig {
+            optimizer: Arc::new(Adafactor::default()),
+            remat: true,
+            lowering,
+            ..oracle_step(&model, PlanOptions::default())
+        };
+        let step =
+            TrainStep::compile(&runtime(8), &runtime(8).mesh("fsdp=8").unwrap(), &model, &config).unwrap();
+        let subject = Subject::of_module(&config.module(&model).unwrap(), step.plan(), &config.wrap);
+        let program = step.executable().compiled().unwrap().unwrap();
+        println!("{}", Explanation::new(&program, &subject, None));
+    }
+}
