@@ -9,28 +9,32 @@ use std::sync::Arc;
 use serde::Deserialize;
 use shardwright_checkpoint::HfWeights;
 use shardwright_graph::{Graph, GraphError, Value};
-use shardwright_hlo::Precision;
+
 use shardwright_hlo::compiled::CollectiveKind;
+use shardwright_hlo::{ArgumentKind, Precision};
 use shardwright_model::{Init, ModuleInfo, ParameterInfo, ParameterKind};
-use shardwright_partition::explain::{Explanation, Grade, Reduced, Subject};
+use shardwright_partition::explain::{Explanation, Grade, Purpose, Reduced, Subject};
 use shardwright_partition::{DimRule, Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright_tensor::{DType, HostArray, TensorType};
 use shardwright_train::{
-    Adafactor, AdamW, BatchInput, Clipping, Curve, GroupConfig, GroupRule, Lion, Model, ModelLoss, Momentum,
-    Optimizer, PendingMetrics, PrecisionConfig, Schedule, ScheduleConfig, ScheduleKind, Sgd, StableDecay,
-    StepConfig, TrainState, TrainStep, Warmup, WeightSource,
+    Adafactor, AdamW, BatchInput, CausalLm, Clipping, Curve, GroupConfig, GroupRule, Lion, Model, ModelLoss,
+    Momentum, Optimizer, PendingMetrics, PrecisionConfig, Schedule, ScheduleConfig, ScheduleKind, Sgd,
+    StableDecay, StepConfig, TrainState, TrainStep, Warmup, WeightSource,
 };
 use support::{CompiledStep, data, oracle_model, oracle_step, runtime};
 
 const EXAMPLES: usize = 8;
 const TOLERANCE: f64 = 1e-6;
 
+/// The gradients of each parameter, step by step.
+type Gradients = BTreeMap<String, Vec<Vec<f32>>>;
+
 /// What a script made of the real optimizers.
 #[derive(Deserialize)]
 struct Updates {
     shapes: BTreeMap<String, Vec<usize>>,
     /// The gradient of each parameter at each step.
-    gradients: BTreeMap<String, Vec<Vec<f32>>>,
+    gradients: Gradients,
     /// By optimizer, the parameters after each step.
     updates: BTreeMap<String, Vec<BTreeMap<String, Vec<f64>>>>,
 }
@@ -116,7 +120,7 @@ fn given_step(optimizer: Arc<dyn Optimizer>, dim_rule: DimRule, lowering: Loweri
 fn run(
     config: &StepConfig,
     mesh: &str,
-    gradients: &BTreeMap<String, Vec<Vec<f32>>>,
+    gradients: &Gradients,
     mut each: impl FnMut(usize, &str, Vec<f64>),
 ) -> (TrainStep, PendingMetrics) {
     let model = Given { shapes: Updates::read().shapes };
@@ -316,7 +320,7 @@ fn what_is_clipped_is_what_was_named() {
 
 #[test]
 fn what_is_not_finite_is_named() {
-    let first_bad = |spoil: &dyn Fn(&mut BTreeMap<String, Vec<Vec<f32>>>)| {
+    let first_bad = |spoil: fn(&mut Gradients)| {
         let mut gradients = Updates::read().gradients;
         gradients.values_mut().for_each(|steps| steps.truncate(1));
         spoil(&mut gradients);
@@ -324,16 +328,16 @@ fn what_is_not_finite_is_named() {
         let (step, metrics) = run(&config, "fsdp=8", &gradients, |_, _, _| {});
         metrics.first_bad(&step).unwrap()
     };
-    assert_eq!(first_bad(&|_| {}), None);
-    assert_eq!(first_bad(&|g| g.get_mut("few").unwrap()[0][3] = f32::NAN).as_deref(), Some("the loss"));
+    assert_eq!(first_bad(|_| {}), None);
+    assert_eq!(first_bad(|g| g.get_mut("few").unwrap()[0][3] = f32::NAN).as_deref(), Some("the loss"));
     // Its product with a weight is finite, and its square is not.
-    let large = first_bad(&|g| {
+    let large = first_bad(|g| {
         g.get_mut("matrix").unwrap()[0][7] = 1e30;
         g.get_mut("square").unwrap()[0][1] = 1e30;
     });
     assert_eq!(large.as_deref(), Some("the gradient of matrix"));
     // No square overflows, and their sum does.
-    let many = first_bad(&|g| g.get_mut("few").unwrap()[0].fill(1.8e19));
+    let many = first_bad(|g| g.get_mut("few").unwrap()[0].fill(1.8e19));
     assert_eq!(many.as_deref(), Some("the gradient of few"));
 }
 
@@ -357,16 +361,22 @@ fn norms_of_gradients_are_those_of_the_whole() {
     }
 }
 
-/// The quickstart's decoder with layers that are not trained.
-fn frozen_step(lowering: Lowering, frozen: &[&str]) -> StepConfig {
-    let rule = |pattern: &&str| GroupRule {
+/// Modules that are not trained.
+const FROZEN: [&str; 3] = ["embed_tokens", "layers.0", "layers.1.mlp"];
+
+fn is_frozen(name: &str) -> bool {
+    ["embed_tokens.", "layers.0.", "layers.1.mlp."].iter().any(|frozen| name.contains(frozen))
+}
+
+/// A step of the quickstart's decoder that trains the other modules.
+fn frozen_step(lowering: Lowering) -> StepConfig {
+    let rule = |pattern: &str| GroupRule {
         pattern: pattern.parse().unwrap(),
         learning_rate: None,
         weight_decay: None,
         trained: false,
     };
-    let rules = frozen.iter().map(rule).collect();
-    let groups = GroupConfig { rules, ..GroupConfig::default() };
+    let groups = GroupConfig { rules: FROZEN.map(rule).into(), ..GroupConfig::default() };
     StepConfig { groups, lowering, ..oracle_step(&oracle_model("base"), PlanOptions::default()) }
 }
 
@@ -374,16 +384,8 @@ fn frozen_step(lowering: Lowering, frozen: &[&str]) -> StepConfig {
 fn nothing_is_reduced_for_what_is_not_trained() {
     for lowering in [Lowering::Explicit, Lowering::Annotate] {
         let model = oracle_model("base");
-        let config = frozen_step(lowering, &["embed_tokens", "layers.0", "layers.1.mlp"]);
-        let is_frozen = |name: &str| {
-            name.contains("embed_tokens") || name.contains("layers.0.") || name.contains("layers.1.mlp")
-        };
-        let step =
-            TrainStep::compile(&runtime(8), &runtime(8).mesh("fsdp=8").unwrap(), &model, &config).unwrap();
-        assert!(step.layout().slots.iter().all(|slot| !is_frozen(&step.layout().slot_name(slot))));
-        let subject = Subject::of_module(&config.module(&model).unwrap(), step.plan(), &config.wrap);
-        let program = step.executable().compiled().unwrap().unwrap();
-        let explanation = Explanation::new(&program, &subject, None);
+        let config = frozen_step(lowering);
+        let explanation = explain(&model, &config);
         for parameter in &explanation.parameters {
             let is_reduced = parameter.reduced != Reduced::Nowhere;
             assert_eq!(is_reduced, !is_frozen(&parameter.name), "{}\n{explanation}", parameter.name);
@@ -391,12 +393,41 @@ fn nothing_is_reduced_for_what_is_not_trained() {
                 assert_eq!(parameter.verdict.grade, Grade::AsPlanned, "{explanation}");
             }
         }
-        let trained: usize =
-            step.parameters().iter().filter(|p| !is_frozen(&p.name)).map(|p| p.element_count() * 4).sum();
+        // As far as bytes go: beside gradients, the loss, its count and the norms are summed.
+        let trained = model.parameters().into_iter().filter(|p| !is_frozen(&p.name));
+        let trained: usize = trained.map(|p| p.element_count() * 4).sum();
         let compiled = CompiledStep::new(&model, "fsdp=8", &config);
-        // Beside gradients, the loss, its count and the norms are summed.
         let summed = compiled.bytes(CollectiveKind::AllReduce, "fsdp").iter().sum::<usize>()
             + 8 * compiled.bytes(CollectiveKind::ReduceScatter, "fsdp").iter().sum::<usize>();
         assert!(summed <= trained + 1024, "{summed} bytes of {trained}");
     }
+}
+
+#[test]
+fn nothing_is_kept_for_what_is_not_trained() {
+    let model = oracle_model("base");
+    let module = frozen_step(Lowering::Explicit).module(&model).unwrap();
+    let kept = module.arguments.iter().filter(|a| matches!(a.kind, ArgumentKind::State { .. }));
+    let kept: Vec<&str> = kept.map(|a| a.name.as_str()).collect();
+    assert!(kept.contains(&"model.layers.1.self_attn.q_proj.weight.exp_avg"), "{kept:?}");
+    assert!(!kept.iter().any(|name| is_frozen(name)), "{kept:?}");
+}
+
+#[test]
+fn what_adafactor_sums_is_no_gradient() {
+    let model = oracle_model("base");
+    let optimizer = Arc::new(Adafactor::default());
+    let lowering = Lowering::Explicit;
+    let config = StepConfig { optimizer, lowering, ..oracle_step(&model, PlanOptions::default()) };
+    let explanation = explain(&model, &config);
+    assert_eq!(explanation.verdict.grade, Grade::AsPlanned, "{explanation}");
+    let gradients = explanation.traffic.iter().find(|row| row.purpose == Purpose::Gradient).unwrap();
+    assert_eq!(Some(gradients.actual), gradients.predicted, "{explanation}");
+}
+
+/// What is said of a step on eight devices.
+fn explain(model: &CausalLm, config: &StepConfig) -> Explanation {
+    let step = TrainStep::compile(&runtime(8), &runtime(8).mesh("fsdp=8").unwrap(), model, config).unwrap();
+    let subject = Subject::of_module(&config.module(model).unwrap(), step.plan(), &config.wrap);
+    Explanation::new(&step.executable().compiled().unwrap().unwrap(), &subject, None)
 }

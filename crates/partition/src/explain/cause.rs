@@ -39,6 +39,8 @@ enum GradientOf {
     Parameter(usize),
     /// An output of the type of a parameter, of which it is not known whose new value or gradient it is.
     Output(usize),
+    /// No gradient, but what is made of one for an output: state that lacks a dim of its parameter, and is summed over it.
+    Summary(usize),
 }
 
 impl<'a> Causes<'a> {
@@ -65,10 +67,14 @@ impl<'a> Causes<'a> {
             self.subject.parameters().map(|(_, parameter)| &parameter.ty).collect();
         for (output, told) in self.subject.outputs.iter().enumerate() {
             let is_like_parameter = || types.contains(&told.ty);
-            let of = match told.updates.map(|argument| self.parameter_of(argument)) {
-                Some(Some(parameter)) => GradientOf::Parameter(parameter),
+            let of = match told.updates {
+                Some(argument) if self.is_summary(argument) => GradientOf::Summary(output),
+                Some(argument) => match self.parameter_of(argument) {
+                    Some(parameter) => GradientOf::Parameter(parameter),
+                    None => continue,
+                },
                 None if is_like_parameter() => GradientOf::Output(output),
-                _ => continue,
+                None => continue,
             };
             for value in self.flow.made_of(output, &mut visits) {
                 self.of_gradients.insert(value.place);
@@ -78,6 +84,12 @@ impl<'a> Causes<'a> {
             }
         }
         self.is_cut_short = visits == 0;
+    }
+
+    /// Whether an argument is state that lacks a dim of its parameter.
+    fn is_summary(&self, argument: usize) -> bool {
+        let argument = self.subject.arguments.get(argument);
+        argument.is_some_and(|a| matches!(a.kind, ArgumentKind::State { without: Some(_), .. }))
     }
 
     /// The parameter that an argument is, or is kept for.
@@ -212,6 +224,9 @@ impl<'a> Causes<'a> {
                 false => (Purpose::Gradient, Cause::GradientOf(name(parameter))),
             };
         }
+        if let Some(&GradientOf::Summary(output)) = gradient {
+            return (Purpose::Scalar, Cause::Output(self.subject.outputs[output].name.clone()));
+        }
         let operand = self.flow.operand(collective.place, piece.operand);
         if let Some(argument) =
             operand.and_then(|value| self.flow.argument(value)).filter(|&a| a < arguments.len())
@@ -289,7 +304,8 @@ pub(super) fn without_calls(op_name: &str) -> &str {
 /// The pass that an op belongs to, by the name that the compiler carried along: in the words of this project's own
 /// programs, or in JAX's.
 fn pass(op_name: &str, purpose: Purpose, cause: &Cause, subject: &Subject) -> Option<Pass> {
-    if purpose == Purpose::State || (purpose == Purpose::Weight && matches!(cause, Cause::Output(_))) {
+    let is_of_output = matches!(cause, Cause::Output(_));
+    if purpose == Purpose::State || (matches!(purpose, Purpose::Weight | Purpose::Scalar) && is_of_output) {
         return Some(Pass::Update);
     }
     if op_name.ends_with("/recompute") || op_name.contains("rematted_computation") {
