@@ -359,7 +359,8 @@ fn adapters_that_do_not_fit_are_errors() {
         /adapter/adapter_model.safetensors: the weights are not those of the model (5 tensors needed, 5 found)
           4 of another type: base_model.model.model.layers.0.self_attn.o_proj.lora_A.weight ([3,32] in the file, [5,32] by the configuration), base_model.model.model.layers.0.self_attn.o_proj.lora_B.weight ([32,3] in the file, [32,5] by the configuration), base_model.model.model.layers.1.self_attn.o_proj.lora_A.weight ([3,32] in the file, [5,32] by the configuration), base_model.model.model.layers.1.self_attn.o_proj.lora_B.weight ([32,3] in the file, [32,5] by the configuration)"#]].assert_eq(&wrong(&runs.config(saved(), "out")));
     std::fs::remove_file(&path).unwrap();
-    expect!["cannot read /adapter/adapter_config.json: No such file or directory (os error 2)"].assert_eq(&wrong(&runs.config(saved(), "out")));
+    expect!["cannot read /adapter/adapter_config.json: No such file or directory (os error 2)"]
+        .assert_eq(&wrong(&runs.config(saved(), "out")));
     let fresh = ModelSource::Config(runs.path("config.json"));
     expect!["adapters are for weights that are there, and those of /config.json are new; give a folder of weights as the model"].assert_eq(&wrong(&TrainConfig {
         model: fresh,
