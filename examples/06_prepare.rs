@@ -38,7 +38,7 @@ fn main() -> anyhow::Result<()> {
         lora: None,
     });
     let blocks = blocks()?;
-    let (train, eval) = (blocks.take(blocks.num_blocks() * 9 / 10), blocks);
+    let (train, eval) = (blocks.clone().take(blocks.num_blocks() * 9 / 10), blocks);
     let train = Batches::new(&train, BatchPlan { accumulation: 2, ..BatchPlan::new(32) })?;
     // The last batch is short: what fills it up counts nothing.
     let eval = Batches::new(&eval, BatchPlan::evaluation(16))?;

@@ -63,9 +63,9 @@ fn main() -> anyhow::Result<()> {
         Ok(GroupRule { pattern: pattern.parse()?, learning_rate, weight_decay: None, trained })
     };
     let groups = GroupConfig {
-        learning_rate: 2e-3,
+        learning_rate: 5e-3,
         weight_decay: 0.01,
-        rules: vec![rule("embed_tokens", None, false)?, rule("lm_head", Some(1e-3), true)?],
+        rules: vec![rule("embed_tokens", None, false)?, rule("lm_head", Some(2e-3), true)?],
     };
     // It is made, and prepared, before the model is.
     let optimizer = GroupedOptimizer::new(SignSgd { beta: 0.9 }, groups);

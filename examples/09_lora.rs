@@ -55,7 +55,8 @@ fn main() -> anyhow::Result<()> {
     tuning.max_steps = Some(20);
     tuning.per_device_train_batch_size = 2;
     tuning.groups = learning_rate(1e-2);
-    let lora = LoraConfig { r: 4, target_modules: LoraModules::all_linear(), ..LoraConfig::default() };
+    let mut lora = LoraConfig::default();
+    (lora.r, lora.target_modules) = (4, LoraModules::all_linear());
     tuning.lora = Some(LoraSource::New(Box::new(lora)));
     let loss = train(&runtime, &tuning)?;
     println!("its adapters: mean loss {loss:.4}");
