@@ -59,11 +59,12 @@ fn main() -> anyhow::Result<()> {
         accelerator.prepare((model, optimizer, schedule, train, eval))?;
 
     // The loss of a step is read while the next one is under way.
-    let mut under_way: Option<PendingMetrics> = None;
+    let mut under_way: Option<(usize, PendingMetrics)> = None;
     for (step, batch) in train.prefetch(0..steps)?.enumerate() {
         let started = accelerator.step(&batch?)?;
-        if let Some(before) = under_way.replace(started).filter(|_| step % 10 == 0) {
-            println!("step {step:3}  loss {:.4}", before.read()?.loss);
+        let before = under_way.replace((step, started));
+        if let Some((step, metrics)) = before.filter(|(step, _)| step % 10 == 0) {
+            println!("step {step:3}  loss {:.4}", metrics.read()?.loss);
         }
     }
     let loss = accelerator.evaluate(eval.steps(0..eval.steps_per_epoch()))?;

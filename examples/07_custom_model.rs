@@ -89,7 +89,7 @@ fn main() -> anyhow::Result<()> {
     let on_eight = train(8)?;
     println!("last loss on one device {on_one:.6}, on eight {on_eight:.6}");
     ensure!((on_one - on_eight).abs() < 1e-4, "the mesh made a difference");
-    ensure!(on_eight < 0.2, "the model did not learn");
+    ensure!(on_eight < 0.3, "the model did not learn");
     Ok(())
 }
 

@@ -21,7 +21,7 @@ use shardwright::train::{
 const IN: usize = 16;
 const OUT: usize = 8;
 const BATCH: usize = 32;
-const STEPS: usize = 200;
+const STEPS: usize = 240;
 
 /// The Huber loss, summed, as a program over so many rows: quadratic near the target, linear far from it.
 fn huber(rows: usize) -> Parsed {

@@ -11,7 +11,7 @@ use shardwright::data::{BatchPlan, Batches, BlockOptions, Blocks, Corpus, Corpus
 use shardwright::graph::{Graph, GraphError, Value};
 use shardwright::mesh::{AbstractMesh, Mesh};
 use shardwright::model::{Init, ModuleInfo, ParameterInfo, ParameterKind};
-use shardwright::partition::WrapConfig;
+use shardwright::partition::{Lowering, WrapConfig};
 use shardwright::tensor::{DType, HostArray, TensorType};
 use shardwright::train::{
     Accelerator, AcceleratorConfig, AdamW, BatchInput, Clipping, GroupConfig, GroupRule, GroupedOptimizer,
@@ -217,17 +217,21 @@ fn what_is_frozen_stays_beside_what_is_trained() {
 #[test]
 fn several_models_are_trained_side_by_side() {
     let alone = losses(&mut ready(), 3);
-    let (mut one, mut other) = (ready(), ready());
     let slow = GroupConfig { learning_rate: 1e-4, ..GroupConfig::default() };
-    let mut third = on_four();
-    third.prepare((Arc::new(TwoLayers), GroupedOptimizer::new(Sgd::default(), slow))).unwrap();
-    for (step, expected) in alone.into_iter().enumerate() {
-        for accelerator in [&mut one, &mut third, &mut other] {
-            let loss = accelerator.step(&batch(step, 8, 0)).unwrap().read().unwrap().loss;
-            let is_third = accelerator.train_step().unwrap().layout().slots.is_empty();
-            assert_eq!(loss == expected, !is_third || step == 0, "step {step}: {loss}, {expected}");
-        }
-    }
+    let slow = || GroupedOptimizer::new(Sgd::default(), slow.clone());
+    let slowly = || {
+        let mut accelerator = on_four();
+        accelerator.prepare((Arc::new(TwoLayers), slow())).unwrap();
+        accelerator
+    };
+    let slowly_alone = losses(&mut slowly(), 3);
+    assert_ne!(alone, slowly_alone);
+    let (mut one, mut other) = (ready(), slowly());
+    let both =
+        |step| [&mut one, &mut other].map(|a| a.step(&batch(step, 8, 0)).unwrap().read().unwrap().loss);
+    let together: Vec<[f64; 2]> = (0..3).map(both).collect();
+    assert_eq!(together.iter().map(|both| both[0]).collect::<Vec<_>>(), alone);
+    assert_eq!(together.iter().map(|both| both[1]).collect::<Vec<_>>(), slowly_alone);
 }
 
 #[test]
@@ -241,14 +245,23 @@ fn an_evaluation_counts_each_example_once() {
     assert_eq!(loss, (parts[0].0 + parts[1].0) / 12.0);
     // Nothing was learned from that.
     assert_eq!(losses(&mut accelerator, 3), losses(&mut ready(), 3));
-    check(accelerator.evaluate([ok(batch(0, 8, 8))]), expect!["there is nothing to evaluate: no batches were given, or nothing in them counts"]);
-    check(accelerator.evaluate(Vec::<Result<[HostArray; 2], TrainError>>::new()), expect!["there is nothing to evaluate: no batches were given, or nothing in them counts"]);
+    check(
+        accelerator.evaluate([ok(batch(0, 8, 8))]),
+        expect!["there is nothing to evaluate: no batches were given, or nothing in them counts"],
+    );
+    check(
+        accelerator.evaluate(Vec::<Result<[HostArray; 2], TrainError>>::new()),
+        expect!["there is nothing to evaluate: no batches were given, or nothing in them counts"],
+    );
 }
 
 #[test]
 fn what_is_saved_is_read_again_bit_for_bit_on_another_mesh() {
     let mut accelerator = ready();
-    check(accelerator.save(Path::new("nowhere")), expect!["there is nothing to save: weights are made with the first batch of step or evaluate"]);
+    check(
+        accelerator.save(Path::new("nowhere")),
+        expect!["there is nothing to save: weights are made with the first batch of step or evaluate"],
+    );
     losses(&mut accelerator, 2);
     let folder = tempfile::tempdir().unwrap();
     accelerator.save(folder.path()).unwrap();
@@ -292,16 +305,30 @@ fn loaders_are_of_as_many_micro_batches_as_the_step() {
     let mut accelerator = accelerator("fsdp=4", config);
     let (train, eval) = accelerator.prepare((loader(2), loader(1))).unwrap();
     assert_eq!((train.plan().accumulation, eval.plan().accumulation), (2, 1));
-    check(accelerator.prepare(loader(4)), expect!["the loader's batches are of 4 micro-batches, and gradient_accumulation_steps is 2: give both the same number"]);
+    check(
+        accelerator.prepare(loader(4)),
+        expect![
+            "the loader's batches are of 4 micro-batches, and gradient_accumulation_steps is 2: give both the same number"
+        ],
+    );
 }
 
 #[test]
 fn a_missing_part_is_named() {
     let mut accelerator = on_four();
-    check(accelerator.step(&batch(0, 8, 0)), expect!["step needs a model, and none was prepared: give it to prepare first"]);
+    check(
+        accelerator.step(&batch(0, 8, 0)),
+        expect!["step needs a model, and none was prepared: give it to prepare first"],
+    );
     accelerator.prepare(Arc::new(TwoLayers)).unwrap();
-    check(accelerator.step(&batch(0, 8, 0)), expect!["step needs an optimizer, and none was prepared: give it to prepare first"]);
-    check(accelerator.eval_step(&batch(0, 8, 0)), expect!["evaluate needs an optimizer, and none was prepared: give it to prepare first"]);
+    check(
+        accelerator.step(&batch(0, 8, 0)),
+        expect!["step needs an optimizer, and none was prepared: give it to prepare first"],
+    );
+    check(
+        accelerator.eval_step(&batch(0, 8, 0)),
+        expect!["evaluate needs an optimizer, and none was prepared: give it to prepare first"],
+    );
     accelerator.prepare(optimizer()).unwrap();
     check(accelerator.step(&batch(0, 8, 0)), expect!["nothing is wrong"]);
 }
@@ -309,9 +336,24 @@ fn a_missing_part_is_named() {
 #[test]
 fn a_second_part_of_a_kind_is_refused() {
     let mut accelerator = ready();
-    check(accelerator.prepare(Arc::new(TwoLayers)), expect!["another model was prepared before: an accelerator has one, so make a second accelerator for this one"]);
-    check(accelerator.prepare(optimizer()), expect!["another optimizer was prepared before: an accelerator has one, so make a second accelerator for this one"]);
-    check(accelerator.prepare(Schedule::new(&ScheduleConfig::default(), 5)), expect!["another schedule was prepared before: an accelerator has one, so make a second accelerator for this one"]);
+    check(
+        accelerator.prepare(Arc::new(TwoLayers)),
+        expect![
+            "another model was prepared before: an accelerator has one, so make a second accelerator for this one"
+        ],
+    );
+    check(
+        accelerator.prepare(optimizer()),
+        expect![
+            "another optimizer was prepared before: an accelerator has one, so make a second accelerator for this one"
+        ],
+    );
+    check(
+        accelerator.prepare(Schedule::new(&ScheduleConfig::default(), 5)),
+        expect![
+            "another schedule was prepared before: an accelerator has one, so make a second accelerator for this one"
+        ],
+    );
     assert_eq!(losses(&mut accelerator, 2), losses(&mut ready(), 2));
 }
 
@@ -319,7 +361,9 @@ fn a_second_part_of_a_kind_is_refused() {
 fn names_that_the_model_lacks_are_said_whichever_part_comes_last() {
     let mut wrong = optimizer();
     wrong.groups.rules = vec![rule("frist", false)];
-    let expected = expect!["pattern frist, of a parameter group, covers none of the model's 2 parameters; near it are first, first.weight, weight"];
+    let expected = expect![
+        "pattern frist, of a parameter group, covers none of the model's 2 parameters; near it are first, first.weight, weight"
+    ];
     let mut accelerator = on_four();
     accelerator.prepare(wrong.clone()).unwrap();
     let first = said(accelerator.prepare(Arc::new(TwoLayers)));
@@ -333,38 +377,138 @@ fn names_that_the_model_lacks_are_said_whichever_part_comes_last() {
 
     let wrap = WrapConfig::Classes(vec!["Leyer".to_owned()]);
     let mut accelerator = self::accelerator("fsdp=4", AcceleratorConfig { wrap, ..Default::default() });
-    check(accelerator.prepare(Arc::new(TwoLayers)), expect!["the model has no module of class Leyer to wrap; it has TwoLayers, Layer; did you mean Layer?"]);
+    check(
+        accelerator.prepare(Arc::new(TwoLayers)),
+        expect![
+            "the model has no module of class Leyer to wrap; it has TwoLayers, Layer; did you mean Layer?"
+        ],
+    );
     let clipping = Clipping { norm: Some(1.0), within: vec!["third".parse().unwrap()], value: None };
     let mut accelerator = self::accelerator("fsdp=4", AcceleratorConfig { clipping, ..Default::default() });
-    check(accelerator.prepare(Arc::new(TwoLayers)), expect!["pattern third, of what is clipped, covers none of the model's 2 parameters; near it are first, first.weight, second"]);
+    check(
+        accelerator.prepare(Arc::new(TwoLayers)),
+        expect![
+            "pattern third, of what is clipped, covers none of the model's 2 parameters; near it are first, first.weight, second"
+        ],
+    );
 }
 
 #[test]
 fn batches_that_do_not_fit_are_named_and_cost_nothing() {
     let mut accelerator = ready();
     let [inputs, mask] = batch(0, 8, 0);
-    check(accelerator.step(&[inputs.clone()]), expect!["the batch has 1 arrays, and the model takes 2: inputs, mask"]);
-    check(accelerator.step(&Vec::new()), expect!["the batch has 0 arrays, and the model takes 2: inputs, mask"]);
-    check(accelerator.step(&[mask.clone(), inputs.clone()]), expect!["inputs of the batch is f32[8], and the model takes f32[8,8] in a batch of 8 examples"]);
-    check(accelerator.step(&[inputs.cast(DType::Bf16), mask]), expect!["inputs of the batch is bf16[8,8], and the model takes f32[8,8] in a batch of 8 examples"]);
-    check(accelerator.step(&batch(0, 6, 0)), expect!["inputs: a batch of 6 does not divide over 4 data shards (mesh fsdp=4)"]);
+    check(
+        accelerator.step(&[inputs.clone()]),
+        expect!["arrays in the batch: 1; the model takes 2: inputs, mask"],
+    );
+    check(
+        accelerator.step(&Vec::new()),
+        expect!["arrays in the batch: 0; the model takes 2: inputs, mask"],
+    );
+    check(
+        accelerator.step(&[mask.clone(), inputs.clone()]),
+        expect!["inputs of the batch is f32[8], and the model takes f32[8,8] in a batch of 8 examples"],
+    );
+    check(
+        accelerator.step(&[inputs.cast(DType::Bf16), mask]),
+        expect!["inputs of the batch is bf16[8,8], and the model takes f32[8,8] in a batch of 8 examples"],
+    );
+    check(
+        accelerator.step(&batch(0, 6, 0)),
+        expect!["inputs: a batch of 6 does not divide over 4 data shards (mesh fsdp=4)"],
+    );
     let first = losses(&mut accelerator, 2);
-    check(accelerator.step(&batch(2, 4, 0)), expect!["inputs of the batch is f32[4,8], and the program was compiled for f32[8,8] with the first batch: fill short batches up with examples that count nothing, or leave them out"]);
-    check(accelerator.step(&[inputs, batch(0, 4, 0)[1].clone()]), expect!["mask of the batch is f32[4], and the model takes f32[8] in a batch of 8 examples"]);
+    check(
+        accelerator.step(&batch(2, 4, 0)),
+        expect![
+            "inputs of the batch is f32[4,8], and the program was compiled for f32[8,8] with the first batch: fill short batches up with examples that count nothing, or leave them out"
+        ],
+    );
+    check(
+        accelerator.step(&[inputs, batch(0, 4, 0)[1].clone()]),
+        expect!["mask of the batch is f32[4], and the model takes f32[8] in a batch of 8 examples"],
+    );
     assert_eq!(first, losses(&mut ready(), 2));
     // Evaluation has a size of its own.
     accelerator.eval_step(&batch(2, 4, 0)).unwrap();
-    check(accelerator.eval_step(&batch(2, 8, 0)), expect!["inputs of the batch is f32[8,8], and the program was compiled for f32[4,8] with the first batch: fill short batches up with examples that count nothing, or leave them out"]);
+    check(
+        accelerator.eval_step(&batch(2, 8, 0)),
+        expect![
+            "inputs of the batch is f32[8,8], and the program was compiled for f32[4,8] with the first batch: fill short batches up with examples that count nothing, or leave them out"
+        ],
+    );
     assert_eq!(accelerator.state().unwrap().step, 2);
+}
+
+/// The same without a mask: the count of examples is a number, which looks at nothing of the batch.
+struct Unmasked;
+
+impl Model for Unmasked {
+    fn parameters(&self) -> Vec<ParameterInfo> {
+        TwoLayers.parameters()
+    }
+
+    fn modules(&self) -> Vec<ModuleInfo> {
+        TwoLayers.modules()
+    }
+
+    fn batch(&self, examples: usize) -> Result<Vec<BatchInput>, GraphError> {
+        TwoLayers.batch(examples).map(|inputs| inputs[..1].to_vec())
+    }
+
+    fn loss(&self, g: &Graph, parameters: &[Value], batch: &[Value]) -> Result<ModelLoss, GraphError> {
+        let rows = g.dims(batch[0])[0];
+        let ones = g.full(DType::F32, &[rows], 1.0)?;
+        let ModelLoss { sum, .. } = TwoLayers.loss(g, parameters, &[batch[0], ones])?;
+        Ok(ModelLoss { sum, count: g.full(DType::S32, &[], rows as f64)? })
+    }
+}
+
+#[test]
+fn a_count_that_does_not_look_at_the_batch_is_that_of_a_part() {
+    let expected = losses(&mut ready(), 3);
+    for (mesh, lowering, micro_batches) in [
+        ("fsdp=4", Lowering::Explicit, 1),
+        ("data=2,fsdp=2", Lowering::Explicit, 2),
+        ("fsdp=4", Lowering::Annotate, 1),
+    ] {
+        let config = AcceleratorConfig {
+            lowering,
+            gradient_accumulation_steps: micro_batches,
+            ..AcceleratorConfig::default()
+        };
+        let mut accelerator = accelerator(mesh, config);
+        accelerator.prepare((Arc::new(Unmasked), optimizer(), schedule())).unwrap();
+        let [inputs, _] = batch(0, 8, 0);
+        let (sum, count) = accelerator.eval_step(&[inputs]).unwrap().read().unwrap();
+        assert_eq!(count, 8);
+        assert!((sum / 8.0 - expected[0]).abs() < 1e-5, "{mesh}: {sum}");
+        for (step, expected) in expected.iter().enumerate() {
+            let [inputs, _] = batch(step, 8, 0);
+            let loss = accelerator.step(&[inputs]).unwrap().read().unwrap().loss;
+            assert!(
+                (loss - expected).abs() < 1e-5,
+                "{mesh} {lowering:?} {micro_batches}: {loss}, not {expected}"
+            );
+        }
+    }
 }
 
 #[test]
 fn meshes_of_other_devices_are_refused() {
     let four = runtime(4);
     let mesh = four.mesh("data=2,fsdp=3").map_err(TrainError::from);
-    check(mesh, expect!["devices present: 4, but mesh data=2, fsdp=3 takes 6; a size of -1 lets one axis take what is there (platform cpu)"]);
+    check(
+        mesh,
+        expect![
+            "devices present: 4, but mesh data=2, fsdp=3 takes 6; a size of -1 lets one axis take what is there (platform cpu)"
+        ],
+    );
     let eight = Mesh::iota(AbstractMesh::parse("fsdp=8").unwrap());
-    check(Accelerator::new(&four, &eight, AcceleratorConfig::default()), expect!["the mesh names device 4, which is not among those of the platform: [0, 1, 2, 3]"]);
+    check(
+        Accelerator::new(&four, &eight, AcceleratorConfig::default()),
+        expect!["the mesh names device 4, which is not among those of the platform: [0, 1, 2, 3]"],
+    );
 }
 
 #[test]
@@ -373,5 +517,10 @@ fn training_of_which_nothing_can_be_split_is_refused() {
     plan.min_shard_bytes = 1 << 20;
     let mut accelerator = accelerator("fsdp=4", AcceleratorConfig { plan, ..Default::default() });
     accelerator.prepare((Arc::new(TwoLayers), optimizer())).unwrap();
-    check(accelerator.step(&batch(0, 8, 0)), expect!["none of the 2 parameters can be split over the 4 devices of mesh axis fsdp; pass --fsdp no_shard to train without sharding"]);
+    check(
+        accelerator.step(&batch(0, 8, 0)),
+        expect![
+            "none of the 2 parameters can be split over the 4 devices of mesh axis fsdp; pass --fsdp no_shard to train without sharding"
+        ],
+    );
 }

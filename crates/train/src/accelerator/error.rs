@@ -32,7 +32,7 @@ pub enum PrepareError {
         expected: usize,
     },
     /// A batch of other arrays than the model takes.
-    #[error("the batch has {given} arrays, and the model takes {}: {}", .expected.len(), .expected.join(", "))]
+    #[error("arrays in the batch: {given}; the model takes {}: {}", .expected.len(), .expected.join(", "))]
     BatchCount {
         /// Arrays of the batch.
         given: usize,
