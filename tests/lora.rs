@@ -1,6 +1,7 @@
 //! Adapters against PEFT: losses and gradient norms of training them, on one device and on eight, and what is left alone.
 //! `tests/data/lora/make.py` made what is expected.
 
+mod command;
 mod support;
 
 use std::collections::BTreeMap;
@@ -367,4 +368,63 @@ fn adapters_that_do_not_fit_are_errors() {
         tokenizer: None,
         ..runs.config(new_adapters(), "out")
     }));
+}
+
+#[test]
+fn what_is_wrong_with_settings_of_adapters_is_said_before_a_plugin_is_looked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("text.txt"), "a text").unwrap();
+    std::fs::write(path("config.json"), MODEL).unwrap();
+    let wrong = |words: &[&str]| {
+        let (text, out) = (path("text.txt"), path("out"));
+        let shared = ["train", "--train_file", &text, "--output_dir", &out, "--plugin", "/nowhere.so"];
+        let output = command::command(&[&shared, words].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        let line = said.lines().find(|line| line.starts_with("error: ")).unwrap().to_owned();
+        line.replace(&folder.path().display().to_string(), "")
+    };
+    let (config, base) = (path("config.json"), path(""));
+    let fresh = ["--config_name", &config];
+    let given = ["--model_name_or_path", &base];
+    let check = |model: [&str; 2], words: &[&str], expect: expect_test::Expect| {
+        expect.assert_eq(&wrong(&[&model, words].concat()));
+    };
+    check(
+        fresh,
+        &["--lora_r", "4"],
+        expect![
+            "error: --lora_r: adapters are for weights that are there, and those of config_name are new; give the folder of a model with --model_name_or_path"
+        ],
+    );
+    check(
+        given,
+        &["--lora_r", "4", "--use_peft", "no"],
+        expect!["error: --use_peft: lora_r is given too; remove one of them"],
+    );
+    check(
+        given,
+        &["--adapter_name_or_path", &base, "--use_rslora"],
+        expect![
+            "error: --adapter_name_or_path: its adapter_config.json says what use_rslora says; remove use_rslora"
+        ],
+    );
+    check(
+        given,
+        &["--lora_config", r#"{"use_dora": true}"#],
+        expect![
+            "error: --lora_config: use_dora is true; supported: false (weights are not decomposed into magnitude and direction)"
+        ],
+    );
+    check(
+        given,
+        &["--use_peft", "--lora_dropout", "0.1"],
+        expect!["error: --lora_dropout: not supported: nothing is dropped out"],
+    );
+    check(
+        given,
+        &["--lora_rank", "4"],
+        expect!["error: flag --lora_rank is unknown; did you mean --lora_r?"],
+    );
 }

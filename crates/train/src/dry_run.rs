@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use shardwright_hlo::ArgumentKind;
+use shardwright_hlo::{ArgumentKind, Instruction, Region};
 use shardwright_partition::PlannedArgument;
 use shardwright_runtime::Runtime;
 
@@ -68,7 +68,8 @@ impl Job {
         };
         let planned = self.plan(runtime, observer)?;
         let sharded = planned.step.lower(&self.model, planned.module.clone(), &planned.plan)?;
-        let (program_ops, program_text_bytes) = (op_count(&sharded), sharded.stablehlo_text().len());
+        let (program_ops, program_text_bytes) =
+            (op_count(&sharded.module().instructions), sharded.stablehlo_text().len());
         drop(sharded);
         ended(DryRunStage::Plan);
 
@@ -97,8 +98,9 @@ impl Job {
 }
 
 /// Instructions, those inside of others among them.
-fn op_count(program: &shardwright_partition::ShardedModule) -> usize {
-    program.module().instructions.len()
+fn op_count(instructions: &[Instruction]) -> usize {
+    let inside = |region: &Region| op_count(&region.instructions);
+    instructions.iter().map(|op| 1 + op.regions.iter().map(inside).sum::<usize>()).sum()
 }
 
 /// What is planned, by what it is. Gradients lie as the parameters do that are trained.

@@ -199,7 +199,9 @@ mod tests {
 
     fn losses(filter: bool, losses: &[f64]) -> f64 {
         let mut log = RunLog::new(filter, None);
-        losses.iter().for_each(|loss| drop(log.add_step(*loss, 1.0)));
+        for loss in losses {
+            log.add_step(*loss, 1.0);
+        }
         match log.note_steps(losses.len(), 0.126, 0.5).unwrap().unwrap() {
             LogRecord::Train(record) => record.loss,
             other => panic!("{other:?}"),

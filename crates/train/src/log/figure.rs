@@ -183,12 +183,31 @@ mod tests {
 
     #[test]
     fn losses_lie_between_round_numbers() {
-        check(&[(0, 4.1), (10, 3.2), (20, 2.6)], expect![[r#""#]]);
+        check(
+            &[(0, 4.1), (10, 3.2), (20, 2.6)],
+            expect![[r#"
+            <text class="y" x="64.0" y="352.0">2.5</text>
+            <text class="y" x="64.0" y="276.0">3.0</text>
+            <text class="y" x="64.0" y="200.0">3.5</text>
+            <text class="y" x="64.0" y="124.0">4.0</text>
+            <text class="y" x="64.0" y="48.0">4.5</text>
+            <path class="line line0" d="M72.0 104.8L424.0 241.6L776.0 332.8"/>"#]],
+        );
     }
 
     #[test]
     fn a_loss_that_is_no_number_is_a_gap() {
-        check(&[(0, 1.0), (1, f64::NAN), (2, f64::INFINITY), (3, 2.0), (4, 1.5)], expect![[r#""#]]);
+        check(
+            &[(0, 1.0), (1, f64::NAN), (2, f64::INFINITY), (3, 2.0), (4, 1.5)],
+            expect![[r#"
+            <text class="y" x="64.0" y="352.0">1.0</text>
+            <text class="y" x="64.0" y="291.2">1.2</text>
+            <text class="y" x="64.0" y="230.4">1.4</text>
+            <text class="y" x="64.0" y="169.6">1.6</text>
+            <text class="y" x="64.0" y="108.8">1.8</text>
+            <text class="y" x="64.0" y="48.0">2.0</text>
+            <path class="line line0" d="M72.0 348.0M600.0 44.0L776.0 196.0"/>"#]],
+        );
         assert!(figure("", &[Line { name: "train", points: &[(1, f64::NAN)] }]).is_none());
         assert!(figure("", &[]).is_none());
     }
