@@ -65,7 +65,6 @@ pub fn global_mesh() -> Option<Mesh> {
 ///     require_global_mesh().unwrap_err().to_string(),
 ///     "no mesh was given and no global mesh is set; pass a mesh, or call set_global_mesh first"
 /// );
-/// # let _ = accelerator;
 /// ```
 ///
 /// # Errors

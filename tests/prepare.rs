@@ -401,10 +401,7 @@ fn batches_that_do_not_fit_are_named_and_cost_nothing() {
         accelerator.step(&[inputs.clone()]),
         expect!["arrays in the batch: 1; the model takes 2: inputs, mask"],
     );
-    check(
-        accelerator.step(&Vec::new()),
-        expect!["arrays in the batch: 0; the model takes 2: inputs, mask"],
-    );
+    check(accelerator.step(&Vec::new()), expect!["arrays in the batch: 0; the model takes 2: inputs, mask"]);
     check(
         accelerator.step(&[mask.clone(), inputs.clone()]),
         expect!["inputs of the batch is f32[8], and the model takes f32[8,8] in a batch of 8 examples"],
