@@ -10,7 +10,7 @@ use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
 
-use crate::{GroupError, PrecisionError};
+use crate::{GroupError, PrecisionError, PrepareError};
 
 /// Why a run did not come to its end.
 #[derive(Debug, Error)]
@@ -60,6 +60,9 @@ pub enum TrainError {
     /// The parameter groups.
     #[error(transparent)]
     Groups(#[from] GroupError),
+    /// The parts of a loop of one's own.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
     /// The sharding plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -200,6 +203,7 @@ impl TrainError {
             | TrainError::Checkpoint(_)
             | TrainError::Wrap(_)
             | TrainError::Groups(_)
+            | TrainError::Prepare(_)
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)
