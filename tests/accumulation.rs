@@ -35,7 +35,6 @@ fn check(name: &str, layouts: &[(&str, usize, Lowering)]) {
             );
         }
     }
-    println!("{report}");
     assert!(!report.contains("TOO FAR"), "\n{report}");
 }
 
@@ -106,10 +105,36 @@ fn check_error(examples: usize, micro_batches: usize, mesh: &str, expect: Expect
 
 #[test]
 fn batches_that_cannot_be_cut_are_errors() {
-    check_error(8, 0, "fsdp=1", expect![[""]]);
-    check_error(8, 3, "fsdp=1", expect![[""]]);
-    check_error(8, 4, "fsdp=4", expect![[""]]);
-    check_error(12, 1, "data=2,fsdp=4", expect![[""]]);
+    check_error(
+        8,
+        0,
+        "fsdp=1",
+        expect![
+            "a step of 8 examples is not 0 micro-batches of equal parts for 1 data shards: at least 1 micro-batch, and examples that divide by both numbers together"
+        ],
+    );
+    check_error(
+        8,
+        3,
+        "fsdp=1",
+        expect![
+            "a step of 8 examples is not 3 micro-batches of equal parts for 1 data shards: at least 1 micro-batch, and examples that divide by both numbers together"
+        ],
+    );
+    check_error(
+        8,
+        4,
+        "fsdp=4",
+        expect![
+            "a step of 8 examples is not 4 micro-batches of equal parts for 4 data shards: at least 1 micro-batch, and examples that divide by both numbers together"
+        ],
+    );
+    check_error(
+        12,
+        1,
+        "data=2,fsdp=4",
+        expect!["input_ids: a batch of 12 does not divide over 8 data shards (mesh data=2, fsdp=4)"],
+    );
 }
 
 #[test]

@@ -26,12 +26,15 @@ use support::{CompiledStep, data, oracle_model, oracle_step, runtime};
 const EXAMPLES: usize = 8;
 const TOLERANCE: f64 = 1e-6;
 
+/// The gradients of each parameter, step by step.
+type Gradients = BTreeMap<String, Vec<Vec<f32>>>;
+
 /// What a script made of the real optimizers.
 #[derive(Deserialize)]
 struct Updates {
     shapes: BTreeMap<String, Vec<usize>>,
     /// The gradient of each parameter at each step.
-    gradients: BTreeMap<String, Vec<Vec<f32>>>,
+    gradients: Gradients,
     /// By optimizer, the parameters after each step.
     updates: BTreeMap<String, Vec<BTreeMap<String, Vec<f64>>>>,
 }
@@ -117,7 +120,7 @@ fn given_step(optimizer: Arc<dyn Optimizer>, dim_rule: DimRule, lowering: Loweri
 fn run(
     config: &StepConfig,
     mesh: &str,
-    gradients: &BTreeMap<String, Vec<Vec<f32>>>,
+    gradients: &Gradients,
     mut each: impl FnMut(usize, &str, Vec<f64>),
 ) -> (TrainStep, PendingMetrics) {
     let model = Given { shapes: Updates::read().shapes };
@@ -317,7 +320,7 @@ fn what_is_clipped_is_what_was_named() {
 
 #[test]
 fn what_is_not_finite_is_named() {
-    let first_bad = |spoil: &dyn Fn(&mut BTreeMap<String, Vec<Vec<f32>>>)| {
+    let first_bad = |spoil: fn(&mut Gradients)| {
         let mut gradients = Updates::read().gradients;
         gradients.values_mut().for_each(|steps| steps.truncate(1));
         spoil(&mut gradients);
@@ -325,16 +328,16 @@ fn what_is_not_finite_is_named() {
         let (step, metrics) = run(&config, "fsdp=8", &gradients, |_, _, _| {});
         metrics.first_bad(&step).unwrap()
     };
-    assert_eq!(first_bad(&|_| {}), None);
-    assert_eq!(first_bad(&|g| g.get_mut("few").unwrap()[0][3] = f32::NAN).as_deref(), Some("the loss"));
+    assert_eq!(first_bad(|_| {}), None);
+    assert_eq!(first_bad(|g| g.get_mut("few").unwrap()[0][3] = f32::NAN).as_deref(), Some("the loss"));
     // Its product with a weight is finite, and its square is not.
-    let large = first_bad(&|g| {
+    let large = first_bad(|g| {
         g.get_mut("matrix").unwrap()[0][7] = 1e30;
         g.get_mut("square").unwrap()[0][1] = 1e30;
     });
     assert_eq!(large.as_deref(), Some("the gradient of matrix"));
     // No square overflows, and their sum does.
-    let many = first_bad(&|g| g.get_mut("few").unwrap()[0].fill(1.8e19));
+    let many = first_bad(|g| g.get_mut("few").unwrap()[0].fill(1.8e19));
     assert_eq!(many.as_deref(), Some("the gradient of few"));
 }
 

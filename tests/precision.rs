@@ -3,13 +3,19 @@
 mod follow;
 mod support;
 
+use std::env;
+use std::process::Command;
+
 use follow::Followed;
+use shardwright_hlo::compiled::CollectiveKind;
 use shardwright_hlo::{ArgumentKind, Instruction, Module, Op, Precision};
 use shardwright_mesh::AbstractMesh;
-use shardwright_partition::Lowering;
+use shardwright_model::ModelConfig;
+use shardwright_partition::{Lowering, PlanOptions};
+use shardwright_runtime::topology::{Topology, TopologyOptions, VARIABLES};
 use shardwright_tensor::DType;
 use shardwright_train::{PrecisionConfig, StepConfig, TrainError};
-use support::oracle_model;
+use support::{BATCH, causal_lm, oracle_model, oracle_step};
 
 const BF16: PrecisionConfig =
     PrecisionConfig { weights: DType::Bf16, compute: DType::Bf16, reduce: DType::F32, masters: true };
@@ -129,4 +135,41 @@ fn f16_is_refused() {
     config.precision.compute = DType::F16;
     let error = config.module(&oracle_model("base")).unwrap_err();
     assert!(matches!(error, TrainError::Precision(_)), "{error}");
+}
+
+/// A TPU's compiler keeps collectives in the dtype that they are written in, where that of CPUs makes all of them f32.
+#[test]
+fn a_tpu_gathers_weights_in_bf16_and_scatters_gradients_in_f32() {
+    // The TPU compiler wants variables of its own, so it runs in a child.
+    if !VARIABLES.iter().all(|(name, value)| env::var(name).is_ok_and(|set| set == *value)) {
+        let mut child = Command::new(env::current_exe().unwrap());
+        let test = ["--exact", "a_tpu_gathers_weights_in_bf16_and_scatters_gradients_in_f32", "--nocapture"];
+        let output = child.args(test).envs(VARIABLES).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    // Shards of these weights are whole tiles. Of smaller ones the compiler makes an all-reduce.
+    let text = r#"{"model_type": "llama", "hidden_size": 256, "intermediate_size": 2048, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "vocab_size": 1024}"#;
+    let model = causal_lm(ModelConfig::parse(text, "config.json").unwrap(), BATCH[1]);
+    let config = StepConfig {
+        global_batch_size: 16,
+        precision: BF16,
+        lowering: Lowering::Explicit,
+        ..oracle_step(&model, PlanOptions { min_shard_bytes: 4096, ..PlanOptions::default() })
+    };
+    let topology = Topology::open("v5e:4x4", &TopologyOptions::default()).unwrap();
+    let placement = topology.place("fsdp=-1").unwrap();
+    let module = config.module(&model).unwrap();
+    let plan = config.sharding_plan(&model, &module, placement.mesh().shape()).unwrap();
+    let plan = plan.placed(&placement).unwrap();
+    let sharded = config.lower(&model, module, &plan).unwrap();
+    let compiled = topology.compile(&sharded, placement.physical_mesh()).unwrap().compiled().unwrap();
+    for (kind, dtype) in [(CollectiveKind::AllGather, "bf16"), (CollectiveKind::ReduceScatter, "f32")] {
+        let of_kind = compiled.collectives.iter().filter(|c| c.kind == kind);
+        let types: Vec<String> =
+            of_kind.flat_map(|c| &c.pieces).map(|piece| piece.array.element_type.to_string()).collect();
+        assert!(!types.is_empty() && types.iter().all(|ty| ty == dtype), "{kind}: {types:?}");
+    }
 }

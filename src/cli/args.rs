@@ -14,11 +14,12 @@ use super::compiler::CompilerArgs;
 use super::console::Verbosity;
 use super::explain::{self, ExplainArgs};
 use super::failure::Failure;
+use super::foreign;
 use super::names::{explain_unknown, nearest};
 use super::program::RULES_HELP;
 use super::record::RecordArgs;
 use super::run_program::{self, RunArgs};
-use super::settings::{self, Given, Layer, Origin, SPECS, Written};
+use super::settings::{self, Given, Layer, Origin, Written, specs};
 use super::shard::{self, ShardArgs};
 use super::value::Arity;
 
@@ -48,6 +49,8 @@ Environment:
   SHARDWRIGHT_PYTHON     the Python whose pip downloads plugins [default: python3]
   CPU_NUM_DEVICES        virtual devices of a CPU plugin where --cpu_devices is not given
   XLA_FLAGS              flags for the compiler, before those of --xla_flags; they are checked
+  XLA_USE_BF16, ACCELERATE_MIXED_PRECISION, ACCELERATE_USE_FSDP, FSDP_*
+                         settings of a run as PyTorch/XLA and `accelerate launch` have them; flags and RUN.json win
   PJRT_DEVICE            the kind of device, CPU, TPU or GPU [default: TPU where there is one, else CPU]
   TPU_LIBRARY_PATH, PJRT_NAMES_AND_LIBRARY_PATHS, PJRT_PLUGIN_LIBRARY_PATH
                          plugins, as other projects name them; `shardwright doctor` tells which
@@ -72,7 +75,8 @@ Train a Llama-type causal language model, sharded over the devices of a PJRT plu
 
 Settings have the names of Hugging Face's TrainingArguments and run_clm.py. Each is a flag, spelled with underscores or \
 dashes, and a key of RUN.json; flags win. Relative paths begin at the working directory in flags, and at the folder of \
-RUN.json in that file. A yes|no setting alone means yes.";
+RUN.json in that file. A yes|no setting alone means yes. Other settings of Hugging Face's are known: what would change \
+the run is refused with its reason, what would not is noted.";
 
 /// Without clap's one-line description, which the text before the usage stands for; a long description would make clap
 /// spread every flag over three lines.
@@ -267,7 +271,16 @@ fn with_underscores(word: OsString) -> OsString {
     if name.contains(char::is_whitespace) {
         return word;
     }
-    format!("--{}{value}", name.replace('-', "_")).into()
+    let name = name.replace('-', "_");
+    // HF's scripts have such a flag for what is on by default.
+    let is_switch = |name: &&str| match settings::find(name) {
+        Some(spec) => spec.arity == Arity::Optional,
+        None => foreign::find(name).is_some(),
+    };
+    match name.strip_prefix("no_").filter(is_switch).filter(|_| value.is_empty()) {
+        Some(switch) => format!("--{switch}=no").into(),
+        None => format!("--{name}{value}").into(),
+    }
 }
 
 impl GlobalArgs {
@@ -329,7 +342,8 @@ impl Args for TrainArgs {
         let run_file = Arg::new("RUN.json")
             .value_parser(clap::value_parser!(OsString))
             .help("A JSON file of settings; write it before the flags");
-        SPECS.iter().map(flag).fold(command.arg(run_file), clap::Command::arg)
+        let flags = specs().map(flag).chain(foreign::names().map(foreign_flag));
+        flags.fold(command.arg(run_file), clap::Command::arg)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -340,10 +354,10 @@ impl Args for TrainArgs {
 impl FromArgMatches for TrainArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut flags = Layer::new();
-        for spec in SPECS {
-            if let Some(words) = matches.get_many::<OsString>(spec.name) {
+        for name in specs().map(|spec| spec.name).chain(foreign::names()) {
+            if let Some(words) = matches.get_many::<OsString>(name) {
                 let written = Written::Words(words.cloned().collect());
-                flags.insert(spec.name, Given { written, origin: Origin::Flag });
+                flags.insert(name, Given { written, origin: Origin::Flag });
             }
         }
         Ok(TrainArgs { run_file: matches.get_one("RUN.json").cloned(), flags })
@@ -357,11 +371,13 @@ impl FromArgMatches for TrainArgs {
 
 fn flag(spec: &'static settings::Spec) -> Arg {
     let default = match spec.default {
-        Some(default) if spec.arity != Arity::Optional => format!(" [default: {default}]"),
+        // A switch that is off where nobody speaks of it needs no words.
+        Some(default) if spec.arity != Arity::Optional || default != "no" => format!(" [default: {default}]"),
         _ => String::new(),
     };
     let arg = Arg::new(spec.name)
         .long(spec.name)
+        .aliases(spec.aliases)
         .help_heading(spec.heading)
         .help(format!("{}{default}", spec.help.trim()))
         .value_name(spec.placeholder)
@@ -369,8 +385,19 @@ fn flag(spec: &'static settings::Spec) -> Arg {
     match spec.arity {
         Arity::One => arg.overrides_with(spec.name),
         Arity::Optional => arg.overrides_with(spec.name).num_args(0..=1).default_missing_value("yes"),
-        Arity::Many => arg.action(ArgAction::Append),
+        Arity::Many => arg.action(ArgAction::Append).num_args(1..),
     }
+}
+
+/// A flag that is known and not shown: it takes what it may take elsewhere.
+fn foreign_flag(name: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .hide(true)
+        .value_parser(clap::value_parser!(OsString))
+        .overrides_with(name)
+        .num_args(0..)
+        .default_missing_value("yes")
 }
 
 /// Prints help that was asked for; turns anything else into one line.
@@ -436,7 +463,12 @@ fn unknown_argument(argument: &str, words: &[OsString]) -> Failure {
     };
     let all = Cli::command();
     let flags = |command: &clap::Command| -> Vec<String> {
-        command.get_arguments().filter_map(Arg::get_long).map(str::to_owned).collect()
+        command
+            .get_arguments()
+            .filter(|arg| !arg.is_hide_set())
+            .filter_map(Arg::get_long)
+            .map(str::to_owned)
+            .collect()
     };
     let (asked, command) = command_of(&all, words);
     let known: Vec<String> = flags(&all).into_iter().chain(flags(command)).collect();

@@ -10,8 +10,8 @@ use shardwright_partition::PlanOptions;
 use shardwright_runtime::Runtime;
 use shardwright_tensor::HostArray;
 use shardwright_train::{
-    Adafactor, AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Optimizer, Schedule, ScheduleConfig,
-    StepConfig, StepReading, TrainState, TrainStep, WeightSource,
+    Adafactor, AdamW, CausalLm, Clipping, GroupConfig, GroupRule, LossDenominator, Optimizer, Schedule,
+    ScheduleConfig, ScheduleKind, StepConfig, StepReading, TrainState, TrainStep, Warmup, WeightSource,
 };
 
 use crate::support::{
@@ -44,7 +44,7 @@ impl Followed {
             groups: GroupConfig {
                 learning_rate: config.lr,
                 weight_decay: config.weight_decay,
-                ..GroupConfig::default()
+                rules: config.freeze.iter().map(frozen).collect(),
             },
             clipping: Clipping { norm: Some(config.max_norm), ..Clipping::default() },
             lowering: Default::default(),
@@ -57,7 +57,7 @@ impl Followed {
     pub(crate) fn readings(&self, mesh: &str) -> Vec<StepReading> {
         let mut started = Started::new(&self.model, &self.step, mesh, &self.config);
         let labels = if self.config.masked { oracle_masked_labels() } else { oracle_batches() };
-        let schedule = Schedule::new(&ScheduleConfig::default(), self.curve.loss.len());
+        let schedule = schedule(&self.config, self.curve.loss.len());
         let batches = oracle_batches();
         let examples = self.step.global_batch_size;
         let run = |(index, (ids, labels)): (usize, (&HostArray, &HostArray))| {
@@ -79,6 +79,25 @@ impl Followed {
         }
         (loss, norm)
     }
+}
+
+fn frozen(pattern: impl AsRef<str>) -> GroupRule {
+    GroupRule {
+        pattern: pattern.as_ref().parse().unwrap(),
+        learning_rate: None,
+        weight_decay: None,
+        trained: false,
+    }
+}
+
+/// The learning rates of a curve of so many steps.
+pub(crate) fn schedule(config: &CurveConfig, steps: usize) -> Schedule {
+    let kind = match &*config.schedule {
+        "linear" => ScheduleKind::Linear,
+        "cosine" => ScheduleKind::Cosine { cycles: 0.5, floor: 0.0 },
+        other => panic!("no schedule {other}"),
+    };
+    Schedule::new(&ScheduleConfig { kind, warmup: Warmup::Steps(config.warmup) }, steps)
 }
 
 /// A compiled step and its state.

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use shardwright_hlo::Precision;
 use shardwright_partition::{DimRule, FsdpConfig, Lowering, ModulePattern, Strategy};
 
-use crate::{AdamW, GroupConfig, Optimizer, PrecisionConfig};
+use crate::{AdamW, GroupConfig, LoraSource, Optimizer, PrecisionConfig, TrainError};
 
 /// A training run. Field names are those of Hugging Face's `TrainingArguments` and `run_clm.py` where those have one.
 #[derive(Clone, Debug)]
 pub struct TrainConfig {
     /// Where the model comes from.
     pub model: ModelSource,
+    /// Adapters that are trained in the model's place.
+    pub lora: Option<LoraSource>,
     /// Text and JSON-lines files, or folders of them.
     pub train_files: Vec<PathBuf>,
     /// A `tokenizer.json`, or a folder with one; without it, one is trained on the text.
@@ -43,6 +45,8 @@ pub struct TrainConfig {
 
     /// Examples that one device sees in one step.
     pub per_device_train_batch_size: usize,
+    /// Examples of one step over all devices and accumulated batches, in place of `per_device_train_batch_size`.
+    pub global_batch_size: Option<usize>,
     /// Examples that one device sees at a time when the model is evaluated.
     pub per_device_eval_batch_size: usize,
     /// Batches whose gradients make one step.
@@ -96,6 +100,7 @@ impl TrainConfig {
     pub fn new(model: ModelSource, train_files: Vec<PathBuf>, output_dir: PathBuf) -> TrainConfig {
         TrainConfig {
             model,
+            lora: None,
             train_files,
             tokenizer: None,
             block_size: None,
@@ -110,6 +115,7 @@ impl TrainConfig {
             output_dir,
             overwrite_output_dir: false,
             per_device_train_batch_size: 8,
+            global_batch_size: None,
             per_device_eval_batch_size: 8,
             gradient_accumulation_steps: 1,
             num_train_epochs: 3.0,
@@ -131,6 +137,19 @@ impl TrainConfig {
             nan_stop: true,
             run_name: None,
             arguments: serde_json::Value::Null,
+        }
+    }
+
+    /// Examples that one device sees at a time, where a batch is split into so many parts.
+    ///
+    /// # Errors
+    /// When `global_batch_size` does not divide into them.
+    pub fn per_device_batch_size(&self, shards: usize) -> Result<usize, TrainError> {
+        let Some(global) = self.global_batch_size else { return Ok(self.per_device_train_batch_size) };
+        let accumulated = self.gradient_accumulation_steps;
+        match shards.checked_mul(accumulated) {
+            Some(parts) if parts > 0 && global.is_multiple_of(parts) && global > 0 => Ok(global / parts),
+            _ => Err(TrainError::GlobalBatch { global, shards, accumulated }),
         }
     }
 }

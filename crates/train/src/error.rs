@@ -5,7 +5,7 @@ use shardwright_data::DataError;
 use shardwright_graph::GraphError;
 use shardwright_hlo::VerifyErrors;
 use shardwright_hlo::compiled::CompiledError;
-use shardwright_model::{ConfigError, TensorError};
+use shardwright_model::{ConfigError, LoraError, TensorError};
 use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
@@ -37,6 +37,17 @@ pub enum TrainError {
     /// The model's configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Adapters of a model whose weights are nowhere.
+    #[error(
+        "adapters are for weights that are there, and those of {config} are new; give a folder of weights as the model"
+    )]
+    AdapterWithoutBase {
+        /// The model's configuration.
+        config: PathBuf,
+    },
+    /// The adapters' configuration.
+    #[error(transparent)]
+    Lora(#[from] LoraError),
     /// The text, the tokenizer, or what they make.
     #[error(transparent)]
     Data(#[from] DataError),
@@ -70,6 +81,19 @@ pub enum TrainError {
     /// A tensor axis that does not fit the model.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// A batch of all devices that does not divide.
+    #[error(
+        "global_batch_size {global} does not divide into {shards} devices that split a batch, times {accumulated} batches accumulated; \
+         make it a multiple of {}", .shards.saturating_mul(*.accumulated)
+    )]
+    GlobalBatch {
+        /// Its examples.
+        global: usize,
+        /// Into how many parts the mesh splits a batch.
+        shards: usize,
+        /// How many batches make a step.
+        accumulated: usize,
+    },
     /// Fully sharded training in which nothing would be sharded.
     #[error(
         "none of the {parameters} parameters can be split over the {devices} devices of mesh axis {axis}; pass --fsdp no_shard to train without sharding"
@@ -118,6 +142,27 @@ pub enum TrainError {
     /// What the compiler made cannot be read.
     #[error(transparent)]
     Compiled(#[from] CompiledError),
+    /// A run that neither trains nor evaluates.
+    #[error("the run neither trains nor evaluates; pass --do_train or --do_eval")]
+    NothingToDo,
+    /// A loss or gradient that is not a finite number.
+    #[error(
+        "{what} is not finite at step {step} (loss {loss}, gradient norm {grad_norm}); nothing was saved; try a lower \
+         --learning_rate, a longer --warmup_steps or a lower --max_grad_norm, or pass --nan_stop no to go on all the same"
+    )]
+    NotFinite {
+        /// The first step at which it was not, from 1.
+        step: usize,
+        /// The first tensor that is not finite.
+        what: String,
+        /// The loss of the step.
+        loss: f64,
+        /// The norm of its gradients.
+        grad_norm: f64,
+    },
+    /// The run was asked to stop while a model was evaluated that is trained and saved, or was not trained.
+    #[error("interrupted during the evaluation, whose results are not saved")]
+    EvaluationInterrupted,
     /// The run was asked to stop.
     #[error("interrupted after {steps} of {total} steps; nothing was saved")]
     Interrupted {
@@ -149,6 +194,8 @@ impl TrainError {
             TrainError::Io { .. }
             | TrainError::OutputNotEmpty { .. }
             | TrainError::Config(_)
+            | TrainError::AdapterWithoutBase { .. }
+            | TrainError::Lora(_)
             | TrainError::Data(_)
             | TrainError::Checkpoint(_)
             | TrainError::Wrap(_)
@@ -156,6 +203,8 @@ impl TrainError {
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)
+            | TrainError::GlobalBatch { .. }
+            | TrainError::NothingToDo
             | TrainError::Precision(_)
             | TrainError::Accumulation { .. }
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
@@ -166,11 +215,12 @@ impl TrainError {
             TrainError::Runtime(_) => TrainErrorKind::Device,
             TrainError::Save(_)
             | TrainError::NoGathers { .. }
+            | TrainError::NotFinite { .. }
             | TrainError::Graph(_)
             | TrainError::Verify(_)
             | TrainError::Shard(_)
             | TrainError::Compiled(_) => TrainErrorKind::Run,
-            TrainError::Interrupted { .. } => TrainErrorKind::Interrupted,
+            TrainError::Interrupted { .. } | TrainError::EvaluationInterrupted => TrainErrorKind::Interrupted,
         }
     }
 }

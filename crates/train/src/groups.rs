@@ -6,6 +6,8 @@ use shardwright_model::ParameterInfo;
 use shardwright_partition::ModulePattern;
 use thiserror::Error;
 
+use crate::Model;
+
 /// How parameters are grouped: the constants of all, and rules for some.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupConfig {
@@ -84,7 +86,15 @@ impl ParameterGroups {
     ///
     /// # Errors
     /// When a rule covers no parameter, or none is trained.
-    pub fn new(config: &GroupConfig, parameters: &[ParameterInfo]) -> Result<ParameterGroups, GroupError> {
+    pub fn new(config: &GroupConfig, model: &dyn Model) -> Result<ParameterGroups, GroupError> {
+        ParameterGroups::of_parameters(config, &model.parameters(), |parameter| model.trains(parameter))
+    }
+
+    fn of_parameters(
+        config: &GroupConfig,
+        parameters: &[ParameterInfo],
+        can_be_trained: impl Fn(&ParameterInfo) -> bool,
+    ) -> Result<ParameterGroups, GroupError> {
         for rule in &config.rules {
             check_covers(&rule.pattern, "of a parameter group", parameters)?;
         }
@@ -95,7 +105,8 @@ impl ParameterGroups {
                 groups.len() - 1
             })
         };
-        let of: Vec<Option<usize>> = parameters.iter().map(|p| config.group(p).map(&mut index)).collect();
+        let group = |p: &ParameterInfo| can_be_trained(p).then(|| config.group(p)).flatten();
+        let of: Vec<Option<usize>> = parameters.iter().map(|p| group(p).map(&mut index)).collect();
         if groups.is_empty() {
             return Err(GroupError::NothingTrained { parameters: parameters.len() });
         }
@@ -206,7 +217,7 @@ mod tests {
     fn check(rules: Vec<GroupRule>, expected: Expect) {
         let config = GroupConfig { learning_rate: 0.5, weight_decay: 0.1, rules };
         let parameters = parameters();
-        let text = match ParameterGroups::new(&config, &parameters) {
+        let text = match ParameterGroups::of_parameters(&config, &parameters, |_| true) {
             Err(error) => error.to_string(),
             Ok(groups) => {
                 let group = |index| groups.of(index).map(|group| groups.groups()[group]);

@@ -12,7 +12,7 @@ use super::flow::{Flow, Value};
 use super::subject::is_in;
 use super::{Cause, Pass, Piece, Purpose, Subject};
 
-/// An array of at most so many elements is a few numbers, as is one with a number for each parameter.
+/// An array of at most so many elements is a few numbers, and so is one of a number for each parameter.
 const FEW: u64 = 16;
 
 /// What is known of the values of a program.
@@ -24,7 +24,7 @@ pub(super) struct Causes<'a> {
     gradients: BTreeMap<((usize, usize), usize), GradientOf>,
     /// Values that gradients are made of, and what is made of them.
     pub(super) of_gradients: BTreeSet<(usize, usize)>,
-    /// Instructions that depend on the batch, other than through gradients.
+    /// Instructions that depend on the batch, other than through what was summed over all of it.
     of_batch: Vec<Vec<bool>>,
     /// The instructions that take one part of the result of a collective, by the collective and the part.
     takers: HashMap<((usize, usize), usize), usize>,
@@ -101,9 +101,25 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// For each instruction of each computation, whether it depends on the batch, other than through a gradient that
-    /// was summed. What a computation gives counts as depending on all that it is given.
+    /// Whether an array is a few numbers.
+    fn is_few(&self, piece: &CollectivePiece) -> bool {
+        piece.array.elements() <= FEW.max(self.subject.parameters().count() as u64)
+    }
+
+    /// The places of collectives that carry nothing but gradients and sums of a few numbers, such as losses and counts.
+    fn of_whole_batch(&self) -> HashSet<(usize, usize)> {
+        let is_sum = |collective: &&Collective| {
+            let is_gradient = |part| self.gradients.contains_key(&(collective.place, part));
+            let few = |piece| collective.kind == CollectiveKind::AllReduce && self.is_few(piece);
+            collective.pieces.iter().enumerate().all(|(part, piece)| is_gradient(part) || few(piece))
+        };
+        self.program.collectives.iter().filter(is_sum).map(|collective| collective.place).collect()
+    }
+
+    /// For each instruction of each computation, whether it depends on the batch, other than through what was summed over
+    /// all of it. What a computation gives counts as depending on all that it is given.
     fn depends_on_batch(&self) -> Vec<Vec<bool>> {
+        let of_whole_batch = self.of_whole_batch();
         let computations = &self.program.computations;
         let mut depends: Vec<Vec<bool>> =
             computations.iter().map(|c| vec![false; c.instructions.len()]).collect();
@@ -119,11 +135,12 @@ impl<'a> Causes<'a> {
                 let is_batch = |argument: usize| {
                     self.subject.arguments.get(argument).is_some_and(|a| a.kind == ArgumentKind::Batch)
                 };
-                let is_gradient = self.gradients.contains_key(&((computation, index), 0));
+                let is_sum = self.gradients.contains_key(&((computation, index), 0))
+                    || of_whole_batch.contains(&(computation, index));
                 depends[computation][index] = match instruction.opcode.as_str() {
                     "parameter" if computation == self.program.entry => is_batch(instruction.index),
                     "parameter" => given[computation].get(instruction.index).copied().unwrap_or(false),
-                    _ => !is_gradient && instruction.operands.iter().any(|&o| depends[computation][o]),
+                    _ => !is_sum && instruction.operands.iter().any(|&o| depends[computation][o]),
                 };
                 for &callee in &instruction.called {
                     let passed: Vec<bool> = match instruction.opcode.as_str() {
@@ -140,7 +157,7 @@ impl<'a> Causes<'a> {
         depends
     }
 
-    /// Whether an instruction depends on the batch, other than through a gradient that was summed.
+    /// Whether an instruction depends on the batch, other than through what was summed over all of it.
     pub(super) fn is_of_batch(&self, (computation, instruction): (usize, usize)) -> bool {
         self.of_batch[computation][instruction]
     }
@@ -226,11 +243,10 @@ impl<'a> Causes<'a> {
             return (Purpose::Gradient, Cause::GradientOf(name(parameter)));
         }
         let cause = if op_name.is_empty() { Cause::Unknown } else { Cause::Op(op_name.to_owned()) };
-        let few = FEW.max(self.subject.parameters().count() as u64);
-        let purpose = match piece.array.elements() {
-            elements if elements <= few => Purpose::Scalar,
-            _ if self.is_of_batch(collective.place) => Purpose::Activation,
-            _ => Purpose::Other,
+        let purpose = match () {
+            () if self.is_few(piece) => Purpose::Scalar,
+            () if self.is_of_batch(collective.place) => Purpose::Activation,
+            () => Purpose::Other,
         };
         (purpose, cause)
     }
