@@ -148,6 +148,9 @@ pub enum TrainError {
     /// A run that neither trains nor evaluates.
     #[error("the run neither trains nor evaluates; pass --do_train or --do_eval")]
     NothingToDo,
+    /// A dry run of one that does not train.
+    #[error("a dry run is of training, and this run only evaluates; pass --do_train")]
+    NothingTrained,
     /// A loss or gradient that is not a finite number.
     #[error(
         "{what} is not finite at step {step} (loss {loss}, gradient norm {grad_norm}); nothing was saved; try a lower \
@@ -209,6 +212,7 @@ impl TrainError {
             | TrainError::Tensor(_)
             | TrainError::GlobalBatch { .. }
             | TrainError::NothingToDo
+            | TrainError::NothingTrained
             | TrainError::Precision(_)
             | TrainError::Accumulation { .. }
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,

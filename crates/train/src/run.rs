@@ -210,7 +210,11 @@ impl<'a> Run<'a> {
         let epoch = self.epoch(step);
         let results = evaluator.evaluate(&state.parameters, Some(epoch), self.tools.stop)?;
         let Some(results) = results else {
-            return Err(TrainError::Interrupted { steps: step, total: self.total_steps });
+            // What is evaluated at the end is saved by then.
+            return Err(match step == self.total_steps {
+                true => TrainError::EvaluationInterrupted,
+                false => TrainError::Interrupted { steps: step, total: self.total_steps },
+            });
         };
         observer.event(Event::Logged(self.log.note_evaluation(step, epoch, &results)?));
         self.evaluated = Some((step, results));
