@@ -131,19 +131,24 @@ fn flags_that_do_not_exist_are_named_with_the_nearest_one() {
             error: flag --learning_rat is unknown; did you mean --learning_rate?
             exit code 2
             > --batch_size 8
-            error: flag --batch_size is unknown; did you mean --per_device_train_batch_size?
+            error: flag --batch_size is unknown; did you mean --per_device_eval_batch_size?
             exit code 2
             > --quux
             error: flag --quux is unknown; `shardwright train --help` lists the settings
             exit code 2
             > --per_device_eval_batch_size 8
-            error: flag --per_device_eval_batch_size is Hugging Face's and not supported here yet
-            exit code 2
+            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
+            settings (flag): per_device_eval_batch_size=8
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
             > --dataset_name wikitext
-            error: flag --dataset_name is Hugging Face's and not supported here yet; give files or folders of text with train_file
+            error: --dataset_name: not supported: nothing is looked up on the Hugging Face Hub; give files or folders of text with train_file
             exit code 2
             > --deepspeed=ds.json
-            error: flag --deepspeed is Hugging Face's and not supported here yet
+            error: --deepspeed: not supported: another sharding engine; use fsdp
             exit code 2
             > --offlin
             error: flag --offlin is unknown; did you mean --offline?
@@ -306,7 +311,7 @@ fn values_out_of_range_are_named_with_what_is_wanted() {
             error: --seed: expected a whole number, found "1.5"
             exit code 2
             > --logging_steps 0
-            error: --logging_steps: expected a whole number of at least 1, found "0"
+            error: --logging_steps: expected a whole number of at least 1, or a part of all steps between 0 and 1, found "0"
             exit code 2
             > --min_shard_bytes -1
             error: --min_shard_bytes: expected a whole number, found "-1"
@@ -368,37 +373,58 @@ fn what_is_known_and_not_supported_says_what_is() {
         ],
         expect![[r#"
             > --optim adafactor
-            error: --optim: adafactor is not supported yet; use adamw_torch, adamw_torch_fused or adamw_torch_xla
+            error: --optim: not supported yet; use adamw_torch
             exit code 2
             > --optim adamw
-            error: --optim: expected adamw_torch, adamw_torch_fused or adamw_torch_xla, found "adamw"
+            error: --optim: expected adamw_torch, adamw_torch_fused, adamw_torch_xla, adafactor, sgd, lion_32bit or lion, found "adamw"
             exit code 2
             > --optim adamw_hf
             error: --optim: adamw_hf is not supported: it adds epsilon before the bias correction and decays weights after the update; use adamw_torch
             exit code 2
             > --lr_scheduler_type polynomial
-            error: --lr_scheduler_type: polynomial is not supported yet; use linear, cosine, constant or constant_with_warmup
-            exit code 2
+            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
+            settings (flag): lr_scheduler_type=polynomial
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
             > --lr_scheduler_type linaer
-            error: --lr_scheduler_type: expected linear, cosine, constant or constant_with_warmup, found "linaer"
+            error: --lr_scheduler_type: expected linear, cosine, cosine_with_restarts, cosine_with_min_lr, polynomial, constant, constant_with_warmup, inverse_sqrt or warmup_stable_decay, found "linaer"
             exit code 2
             > --save_strategy steps
             error: --save_strategy: steps is not supported yet; use no
             exit code 2
             > --logging_strategy epoch
-            error: --logging_strategy: epoch is not supported yet; use steps or no
-            exit code 2
+            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
+            settings (flag): logging_strategy=epoch
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
             > --torch_dtype bfloat16
-            error: --torch_dtype: bfloat16 is not supported yet; use float32
-            exit code 2
+            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
+            settings (flag): torch_dtype=bfloat16
+            note: torch_dtype: the model is saved in bf16; while it is trained, weights are kept in f32, which --master_weights no spares
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
             > --dtype float17
-            error: --dtype: expected float32, found "float17"
+            error: --torch_dtype: expected float32, bfloat16, auto, fp32 or bf16, found "float17"
             exit code 2
             > --bf16
-            error: --bf16: not supported yet; leave it out to train in float32
-            exit code 2
+            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
+            settings (flag): bf16=true
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
             > --fp16 yes
-            error: --fp16: not supported yet; leave it out to train in float32
+            error: --fp16: not supported: float16 takes loss scaling, which is not there; use bf16
             exit code 2
             > --do_train no
             error: --do_train: this leaves nothing to do; leave it out to train
@@ -582,8 +608,12 @@ fn keys_of_run_files_are_checked_with_their_position() {
             error: run.json:2:11: key quux is unknown; `shardwright train --help` lists the settings
             exit code 2
             > "gradient_accumulation_steps": 4
-            error: run.json:2:34: key gradient_accumulation_steps is Hugging Face's and not supported here yet
-            exit code 2
+            settings (run.json): config_name=config.json train_file=text.txt block_size=8 gradient_accumulation_steps=4 output_dir=out
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
             > "seed": 1, "seed": 2
             error: run.json:2:22: key seed is there twice, first in line 2
             exit code 2
@@ -621,10 +651,10 @@ fn keys_of_run_files_are_checked_with_their_position() {
             error: run.json:2:21: tokenizer_name: absent.json does not exist
             exit code 2
             > "optim": "adafactor"
-            error: run.json:2:12: optim: adafactor is not supported yet; use adamw_torch, adamw_torch_fused or adamw_torch_xla
+            error: run.json:2:12: optim: not supported yet; use adamw_torch
             exit code 2
             > "optim": 3
-            error: run.json:2:12: optim: expected adamw_torch, adamw_torch_fused or adamw_torch_xla, found 3
+            error: run.json:2:12: optim: expected adamw_torch, adamw_torch_fused, adamw_torch_xla, adafactor, sgd, lion_32bit or lion, found 3
             exit code 2
             > "fsdp": "fulshard"
             error: run.json:2:11: fsdp: unknown word fulshard; choose one of full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2, and auto_wrap beside it
@@ -639,7 +669,7 @@ fn keys_of_run_files_are_checked_with_their_position() {
             error: run.json:2:40: key fsdp_config: key xla is there twice
             exit code 2
             > "fsdp": "full_shard", "fsdp_config": 3
-            error: run.json:2:40: fsdp_config: expected the path of a JSON file, or in a run file the object itself, found 3
+            error: run.json:2:40: fsdp_config: expected JSON, or the path of a JSON file, found 3
             exit code 2
         "#]],
     );
@@ -675,12 +705,16 @@ fn fsdp_words_and_files_are_checked() {
             error: --mesh: axis fsdp has size 0; a size is at least 1, or -1 for the one axis that takes the rest
             exit code 2
             > --mesh data=8
+            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
+            settings (flag): mesh=data=8
             reading the text
             tokenizing
             error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
             hint: `shardwright plugins` lists the plugins that are known by a name
             exit code 3
             > --mesh fsdp=8 --fsdp_axis model
+            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
+            settings (flag): mesh=fsdp=8 fsdp_axis=model
             reading the text
             tokenizing
             error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
@@ -926,9 +960,8 @@ fn settings_without_effect_are_noted() {
         RUN,
         "run.json --lr_scheduler_type constant --warmup_steps 5 --cache_dir /tmp",
         expect![[r#"
-        note: cache_dir has no effect: see SHARDWRIGHT_CACHE_DIR for what is cached
-        note: warmup has no effect: lr_scheduler_type is constant; use constant_with_warmup
-    "#]],
+            note: warmup has no effect: lr_scheduler_type is constant; use constant_with_warmup
+        "#]],
     );
     check_fine(RUN, "run.json --fsdp full_shard", expect![""]);
 }

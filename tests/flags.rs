@@ -210,24 +210,30 @@ fn folder() -> TempDir {
 }
 
 #[test]
-fn more_steps_compile_nothing_and_copy_batches_and_losses_only() {
+fn more_steps_compile_nothing_and_copy_batches_only() {
     let folder = folder();
-    let metrics = |steps| {
-        train(folder.path(), steps, &[]);
+    let metrics = |steps, more: &[&str]| {
+        train(folder.path(), steps, more);
         let text = fs::read_to_string(folder.path().join("metrics.json")).unwrap();
         serde_json::from_str::<Value>(&text).unwrap()
     };
-    let (few, many) = (metrics(2), metrics(5));
-    let more =
-        |what: &str, count: &str| many[what][count].as_u64().unwrap() - few[what][count].as_u64().unwrap();
-    assert_eq!(more("compile", "count"), 0);
-    assert_eq!(more("execute", "count"), 3);
+    let more = |few: &Value, many: &Value, what: &str, count: &str| {
+        many[what][count].as_u64().unwrap() - few[what][count].as_u64().unwrap()
+    };
+    let silent = ["--logging_strategy", "no"];
+    let (few, many) = (metrics(2, &silent), metrics(5, &silent));
+    assert_eq!(more(&few, &many, "compile", "count"), 0);
+    assert_eq!(more(&few, &many, "execute", "count"), 3);
     // Tokens and labels are split over the four devices, and each has the three numbers of the step.
-    assert_eq!(more("to_device", "count"), 3 * 3 * 4);
+    assert_eq!(more(&few, &many, "to_device", "count"), 3 * 3 * 4);
     let (rows, numbers) = (4 * 16 * 4, 4 * 3 * 4);
-    assert_eq!(more("to_device", "bytes"), 3 * (2 * rows + numbers));
-    // Loss and gradient norm, from one device.
-    assert_eq!((more("from_device", "count"), more("from_device", "bytes")), (3, 3 * 8));
+    assert_eq!(more(&few, &many, "to_device", "bytes"), 3 * (2 * rows + numbers));
+    // All losses come in one copy at the end.
+    assert_eq!(more(&few, &many, "from_device", "count"), 0);
+    // One that logs reads at each record.
+    let each = ["--logging_steps", "1"];
+    let (few, many) = (metrics(2, &each), metrics(5, &each));
+    assert_eq!(more(&few, &many, "from_device", "count"), 3);
 }
 
 #[test]
@@ -247,8 +253,8 @@ fn a_run_leaves_a_timeline_and_dumps_when_asked_to() {
     let trace = fs::read_to_string(folder.path().join("trace.json")).unwrap();
     let slices = slices(&serde_json::from_str::<Vec<Value>>(&trace).unwrap());
     let count = |name: &str| slices.iter().filter(|slice| *slice == name).count();
-    assert_eq!(["prepare", "open plugin", "make state", "step", "save"].map(count), [1, 1, 1, 3, 1]);
-    assert_eq!(["next batch", "read metrics", "make batch"].map(count), [3, 3, 3]);
+    assert_eq!(["prepare", "open plugin", "make parameters", "step", "save"].map(count), [1, 1, 1, 3, 1]);
+    assert_eq!(["next batch", "read metrics", "make batch"].map(count), [3, 1, 3]);
     assert_eq!(count("on device"), 4 * count("execute"));
     assert!(count("compile") > 1 && count("execute") > 3 && count("to devices") > 9 && count("to host") > 3);
 }

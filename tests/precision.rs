@@ -19,7 +19,11 @@ fn zz_measure() {
                 followed.step.precision = PrecisionConfig { masters, reduce, ..BF16 };
                 let readings = followed.readings("fsdp=8");
                 let mut f32 = Followed::new(&name.replace("bf16", "fp32"));
-                println!("{name} masters={masters} reduce={reduce}: bf16 {:?} fp32 {:?}", followed.distance(&readings), f32.distance(&readings));
+                println!(
+                    "{name} masters={masters} reduce={reduce}: bf16 {:?} fp32 {:?}",
+                    followed.distance(&readings),
+                    f32.distance(&readings)
+                );
                 f32.step.remat = false;
             }
         }

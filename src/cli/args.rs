@@ -14,11 +14,12 @@ use super::compiler::CompilerArgs;
 use super::console::Verbosity;
 use super::explain::{self, ExplainArgs};
 use super::failure::Failure;
+use super::foreign;
 use super::names::{explain_unknown, nearest};
 use super::program::RULES_HELP;
 use super::record::RecordArgs;
 use super::run_program::{self, RunArgs};
-use super::settings::{self, Given, Layer, Origin, SPECS, Written};
+use super::settings::{self, Given, Layer, Origin, Written, specs};
 use super::shard::{self, ShardArgs};
 use super::value::Arity;
 
@@ -267,7 +268,13 @@ fn with_underscores(word: OsString) -> OsString {
     if name.contains(char::is_whitespace) {
         return word;
     }
-    format!("--{}{value}", name.replace('-', "_")).into()
+    let name = name.replace('-', "_");
+    // HF's scripts have such a flag for what is on by default.
+    let negated = name.strip_prefix("no_").and_then(settings::find);
+    match negated.filter(|spec| spec.arity == Arity::Optional && value.is_empty()) {
+        Some(spec) => format!("--{}=no", spec.name).into(),
+        None => format!("--{name}{value}").into(),
+    }
 }
 
 impl GlobalArgs {
@@ -329,7 +336,8 @@ impl Args for TrainArgs {
         let run_file = Arg::new("RUN.json")
             .value_parser(clap::value_parser!(OsString))
             .help("A JSON file of settings; write it before the flags");
-        SPECS.iter().map(flag).fold(command.arg(run_file), clap::Command::arg)
+        let flags = specs().map(flag).chain(foreign::names().map(foreign_flag));
+        flags.fold(command.arg(run_file), clap::Command::arg)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -340,10 +348,10 @@ impl Args for TrainArgs {
 impl FromArgMatches for TrainArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut flags = Layer::new();
-        for spec in SPECS {
-            if let Some(words) = matches.get_many::<OsString>(spec.name) {
+        for name in specs().map(|spec| spec.name).chain(foreign::names()) {
+            if let Some(words) = matches.get_many::<OsString>(name) {
                 let written = Written::Words(words.cloned().collect());
-                flags.insert(spec.name, Given { written, origin: Origin::Flag });
+                flags.insert(name, Given { written, origin: Origin::Flag });
             }
         }
         Ok(TrainArgs { run_file: matches.get_one("RUN.json").cloned(), flags })
@@ -362,6 +370,7 @@ fn flag(spec: &'static settings::Spec) -> Arg {
     };
     let arg = Arg::new(spec.name)
         .long(spec.name)
+        .aliases(spec.aliases)
         .help_heading(spec.heading)
         .help(format!("{}{default}", spec.help.trim()))
         .value_name(spec.placeholder)
@@ -369,8 +378,19 @@ fn flag(spec: &'static settings::Spec) -> Arg {
     match spec.arity {
         Arity::One => arg.overrides_with(spec.name),
         Arity::Optional => arg.overrides_with(spec.name).num_args(0..=1).default_missing_value("yes"),
-        Arity::Many => arg.action(ArgAction::Append),
+        Arity::Many => arg.action(ArgAction::Append).num_args(1..),
     }
+}
+
+/// A flag that is known and not shown: it takes what it may take elsewhere.
+fn foreign_flag(name: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .hide(true)
+        .value_parser(clap::value_parser!(OsString))
+        .overrides_with(name)
+        .num_args(0..)
+        .default_missing_value("yes")
 }
 
 /// Prints help that was asked for; turns anything else into one line.
@@ -436,7 +456,12 @@ fn unknown_argument(argument: &str, words: &[OsString]) -> Failure {
     };
     let all = Cli::command();
     let flags = |command: &clap::Command| -> Vec<String> {
-        command.get_arguments().filter_map(Arg::get_long).map(str::to_owned).collect()
+        command
+            .get_arguments()
+            .filter(|arg| !arg.is_hide_set())
+            .filter_map(Arg::get_long)
+            .map(str::to_owned)
+            .collect()
     };
     let (asked, command) = command_of(&all, words);
     let known: Vec<String> = flags(&all).into_iter().chain(flags(command)).collect();

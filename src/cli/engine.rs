@@ -8,7 +8,8 @@ use shardwright_runtime::compile::{CompilerDeath, Ending, ForeignProgram};
 use shardwright_runtime::plugins::ResolvedPlugin;
 use shardwright_runtime::{Executable, Runtime, RuntimeError, RuntimeErrorKind, RuntimeOptions};
 use shardwright_train::{
-    Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind, TrainResults, TrainStep,
+    DryRun, EvaluationResults, Job, Observer, StopFlag, TrainConfig, TrainError, TrainErrorKind,
+    TrainResults, TrainStep,
 };
 
 use super::failure::{Cause, Failure};
@@ -47,8 +48,8 @@ pub(super) fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer)
     Ok(shardwright_train::prepare_unsaved(config, observer)?)
 }
 
-/// The figures of a run by Hugging Face's names.
-pub(super) fn figures(results: &TrainResults) -> Vec<(&'static str, Figure)> {
+/// The figures of training by Hugging Face's names.
+pub(super) fn train_figures(results: &TrainResults) -> Vec<(&'static str, Figure)> {
     vec![
         ("epoch", Figure::Number(results.epoch)),
         ("total_flos", Figure::Flops(results.total_flos)),
@@ -59,6 +60,20 @@ pub(super) fn figures(results: &TrainResults) -> Vec<(&'static str, Figure)> {
         ("train_steps_per_second", Figure::Number(results.train_steps_per_second)),
         ("train_tokens_per_second", Figure::Number(results.train_tokens_per_second)),
     ]
+}
+
+/// The figures of an evaluation by Hugging Face's names.
+pub(super) fn eval_figures(results: &EvaluationResults) -> Vec<(&'static str, Figure)> {
+    let epoch = results.epoch.map(|epoch| ("epoch", Figure::Number(epoch)));
+    let figures = [
+        ("eval_loss", Figure::Number(results.eval_loss)),
+        ("eval_runtime", Figure::Seconds(results.eval_runtime)),
+        ("eval_samples", Figure::Count(results.eval_samples as u64)),
+        ("eval_samples_per_second", Figure::Number(results.eval_samples_per_second)),
+        ("eval_steps_per_second", Figure::Number(results.eval_steps_per_second)),
+        ("perplexity", Figure::Number(results.perplexity)),
+    ];
+    epoch.into_iter().chain(figures).collect()
 }
 
 impl Engine {
@@ -166,7 +181,12 @@ impl Engine {
         Ok(job.explain(&self.runtime, lowering, observer)?)
     }
 
-    /// Trains, and tells `observer` about it.
+    /// Does all of a run up to its first step, and writes nothing.
+    pub(super) fn dry_run(&self, job: &Job, observer: &mut dyn Observer) -> Result<DryRun, Failure> {
+        Ok(job.dry_run(&self.runtime, observer)?)
+    }
+
+    /// Trains and evaluates, and tells `observer` about it.
     pub(super) fn train(
         &self,
         job: &Job,

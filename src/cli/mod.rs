@@ -3,26 +3,32 @@
 //!
 //! ```text
 //! argv ─► args ──┐
-//! run.json ─► run_file ─► settings (one table) ─► config ─► engine ─► report, metrics
+//! run.json ─► run_file ─► settings (tables) ─► config ─► engine ─► report, metrics
+//! variables ─► environment ─┘
 //!
 //! argv ─► program (with its mesh and rules) ─► session ─► engine ─► run_program, explain
 //! ```
 //!
 //! [`settings`] is the only place that lists the settings of a run: flags, help and the keys of a run file all come
-//! from its table. [`engine`] is where plugins are opened and programs compiled.
+//! from its tables. [`foreign`] lists those that Hugging Face's scripts have besides. [`engine`] is where plugins are opened and programs compiled.
 
 mod args;
 mod arrays;
+mod choice;
 mod compile;
 mod compiler;
 mod config;
 mod console;
 mod devices;
 mod doctor;
+mod dry_run;
+mod effective;
 mod engine;
+mod environment;
 mod explain;
 mod failure;
 mod fetch;
+mod foreign;
 mod interrupt;
 mod metrics;
 mod names;

@@ -2,16 +2,18 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use shardwright_mesh::{DrawStyle, draw_mesh};
 use shardwright_partition::{Bytes, LintOptions, ShardingPlan, Strategy, TENSOR_AXIS, WrapConfig, lint};
 use shardwright_train::{
-    Event, IntervalStrategy, Observer, Phase, ShardingConfig, StepMetrics, TrainConfig, TrainResults,
+    DryRun, EvaluationRecord, EvaluationResults, Event, LogRecord, Observer, Phase, ShardingConfig, Split,
+    StepProgress, TrainConfig, TrainResults, TrainStart,
 };
 
 use super::console::{self, Verbosity};
+use super::dry_run;
 use super::engine;
 use super::metrics;
 use super::program::tell_lints;
@@ -19,24 +21,25 @@ use super::program::tell_lints;
 /// Redraws of a spinner in a second, when nothing else moves it.
 const SPIN: Duration = Duration::from_millis(100);
 
+/// How often a bar shows another loss, which has to be read from a device.
+const LOSS: Duration = Duration::from_millis(250);
+
 /// Shows a run. Where nobody watches stderr, lines stand for the progress bar.
 pub(super) struct Report {
     verbosity: Verbosity,
     is_watched: bool,
     sharding: ShardingConfig,
-    logging_steps: Option<usize>,
     bar: ProgressBar,
     pace: Option<Pace>,
     /// Facts that were learnt before the plugin was opened, whose own come first.
     held: Option<Vec<String>>,
 }
 
-/// How fast training goes.
+/// How fast training goes, and how far it is.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
-    started: Instant,
-    steps: usize,
-    tokens_per_step: usize,
+    start: TrainStart,
+    last: Option<StepProgress>,
 }
 
 impl Report {
@@ -45,10 +48,6 @@ impl Report {
             verbosity,
             is_watched: console::is_watched(),
             sharding: config.sharding.clone(),
-            logging_steps: match config.logging.strategy {
-                IntervalStrategy::Steps(steps) => Some(steps),
-                _ => None,
-            },
             bar: ProgressBar::hidden(),
             pace: None,
             held: Some(Vec::new()),
@@ -66,6 +65,12 @@ impl Report {
     pub(super) fn open(&mut self, lines: &[String]) {
         let held = self.held.take().unwrap_or_default();
         lines.iter().cloned().chain(held).for_each(|line| self.tell(line));
+    }
+
+    /// What a dry run found.
+    pub(super) fn found(&mut self, found: &DryRun) {
+        self.end();
+        console::result(dry_run::text(found));
     }
 
     /// Takes the progress bar away.
@@ -103,37 +108,67 @@ impl Report {
         }
     }
 
-    fn start(&mut self, steps: usize, tokens_per_step: usize) {
+    fn start(&mut self, start: &TrainStart) {
         self.bar.finish_and_clear();
-        self.pace = Some(Pace { started: Instant::now(), steps, tokens_per_step });
+        for (label, text) in start_lines(start) {
+            self.fact(label, text);
+        }
+        self.pace = Some(Pace { start: *start, last: None });
         if self.verbosity > Verbosity::Quiet && self.is_watched {
             let template = "{wide_bar} {pos}/{len} {msg}";
             let style = ProgressStyle::with_template(template).expect("the template is fixed");
-            self.bar = ProgressBar::new(steps as u64).with_style(style);
+            self.bar = ProgressBar::new(start.steps as u64).with_style(style);
         }
     }
 
-    fn step(&mut self, metrics: StepMetrics) {
-        let Some(pace) = self.pace else { return };
-        let progress = pace.progress(&metrics, pace.started.elapsed());
+    fn step(&mut self, progress: StepProgress) {
+        let Some(pace) = &mut self.pace else { return };
+        pace.last = Some(progress);
         if self.is_watched {
-            self.bar.set_message(progress);
-            self.bar.set_position(metrics.step as u64);
-        } else if self.verbosity > Verbosity::Quiet && self.is_logged(metrics.step, pace.steps) {
-            console::note(format!("step {}/{}  {progress}", metrics.step, pace.steps));
+            self.bar.set_message(pace.text(&progress, progress.loss));
+            self.bar.set_position(progress.step as u64);
         }
     }
 
-    fn is_logged(&self, step: usize, steps: usize) -> bool {
-        self.logging_steps.is_some_and(|every| step.is_multiple_of(every) || step == 1 || step == steps)
+    /// A record of the log, as a line where there is no bar. Evaluations are told in any case.
+    fn logged(&mut self, record: &LogRecord) {
+        if self.verbosity == Verbosity::Quiet {
+            return;
+        }
+        match (record, &self.pace) {
+            (LogRecord::Train(record), Some(Pace { start, last: Some(last) })) if !self.is_watched => {
+                // The step of the record was the last one but one that was started.
+                let progress = StepProgress {
+                    step: record.step,
+                    epoch: record.epoch,
+                    learning_rate: record.learning_rate,
+                    ..*last
+                };
+                let text = Pace { start: *start, last: None }.text(&progress, Some(record.loss));
+                console::note(format!("step {}/{}  {text}", record.step, start.steps));
+            }
+            (LogRecord::Evaluation(EvaluationRecord { step, epoch, eval_loss, .. }), _) => {
+                let perplexity = eval_loss.exp();
+                let text = format!(
+                    "eval at step {step}  epoch {epoch}  loss {eval_loss:.4}  perplexity {perplexity:.4}"
+                );
+                self.bar.suspend(|| console::note(text));
+            }
+            _ => {}
+        }
     }
 
-    fn finished(&mut self, results: &TrainResults, output_dir: &Path) {
+    fn trained(&mut self, results: &TrainResults, output_dir: &Path) {
         self.end();
-        console::result(metrics::block("train", &engine::figures(results)));
+        console::result(metrics::block("train", &engine::train_figures(results)));
         let TrainResults { first_loss, last_loss, steps, .. } = results;
         console::result(format!("loss {first_loss:.4} at step 1, {last_loss:.4} at step {steps}"));
         console::result(format!("saved to {}", short(output_dir).display()));
+    }
+
+    fn evaluated(&mut self, results: &EvaluationResults) {
+        self.end();
+        console::result(metrics::block("eval", &engine::eval_figures(results)));
     }
 }
 
@@ -142,8 +177,15 @@ impl Observer for Report {
         match event {
             Event::Notice(text) => self.notice(text),
             Event::Phase(phase) => self.phase(phase),
-            Event::Data { tokens, blocks, block_size, dropped_tokens, vocab_size } => self.fact(
-                "data",
+            Event::Tokenizing { bytes, total } => {
+                let done = 100 * bytes / total.max(1);
+                self.bar.set_message(format!("{}, {done} % of {}", Phase::Tokenize, Bytes(total)));
+            }
+            Event::Data { split, tokens, blocks, block_size, dropped_tokens, vocab_size } => self.fact(
+                match split {
+                    Split::Train => "data",
+                    Split::Eval => "eval data",
+                },
                 format!(
                     "{} blocks of {block_size} tokens, {} tokens in all, {} of them dropped; vocabulary {}",
                     digits(blocks),
@@ -173,43 +215,69 @@ impl Observer for Report {
                     self.tell(plan.to_string().trim_end().to_owned());
                 }
             }
-            Event::Compiled { seconds, is_kept, collectives, bytes_per_device } => {
+            Event::Compiled { split, seconds, is_kept, collectives, bytes_per_device } => {
                 let memory = bytes_per_device.map(|n| format!("; at most {} on a device", Bytes(n)));
                 let memory = memory.unwrap_or_default();
                 let collectives = collectives.map(|c| format!(": {c}")).unwrap_or_default();
                 let kept = if is_kept { "before, and loaded " } else { "" };
-                self.fact("compiled", format!("{kept}in {seconds:.1} s{collectives}{memory}"));
+                let what = match split {
+                    Split::Train => "",
+                    Split::Eval => "the evaluation, ",
+                };
+                self.fact("compiled", format!("{what}{kept}in {seconds:.1} s{collectives}{memory}"));
             }
-            Event::Start { steps, per_device_batch_size, global_batch_size, block_size } => {
-                self.fact(
-                    "batch",
-                    format!(
-                        "{per_device_batch_size} per device, {global_batch_size} in all, {} tokens; {steps} steps",
-                        digits(global_batch_size * block_size)
-                    ),
-                );
-                self.start(steps, global_batch_size * block_size);
-            }
-            Event::Step(metrics) => self.step(metrics),
-            Event::Finished { results, output_dir } => self.finished(results, output_dir),
+            Event::Start(start) => self.start(start),
+            Event::Step(progress) => self.step(progress),
+            Event::Logged(record) => self.logged(record),
+            Event::Trained { results, output_dir } => self.trained(results, output_dir),
+            Event::Evaluated { results, .. } => self.evaluated(results),
             _ => {}
         }
+    }
+
+    fn wants_loss_every(&self) -> Option<Duration> {
+        (self.is_watched && self.verbosity > Verbosity::Quiet).then_some(LOSS)
     }
 }
 
 impl Pace {
-    fn progress(&self, metrics: &StepMetrics, elapsed: Duration) -> String {
-        let StepMetrics { step, loss, learning_rate, .. } = *metrics;
-        let seconds_per_step = elapsed.as_secs_f64() / step.max(1) as f64;
-        let left = (seconds_per_step * self.steps.saturating_sub(step) as f64).round() as u64;
-        let rate = self.tokens_per_step as f64 / seconds_per_step.max(1e-9);
+    fn text(&self, progress: &StepProgress, loss: Option<f64>) -> String {
+        let StepProgress { step, epoch, learning_rate, seconds, .. } = *progress;
+        let TrainStart { steps, global_batch_size, block_size, flops_per_token, peak_flops, .. } = self.start;
+        let seconds_per_step = seconds / step.max(1) as f64;
+        let left = (seconds_per_step * steps.saturating_sub(step) as f64).round() as u64;
+        let rate = (global_batch_size * block_size) as f64 / seconds_per_step.max(1e-9);
+        let loss = loss.map(|loss| format!("  loss {loss:.4}")).unwrap_or_default();
+        let used = peak_flops.map(|peak| format!("  MFU {:.1} %", 100.0 * rate * flops_per_token / peak));
         format!(
-            "loss {loss:.4}  lr {learning_rate:.2e}  {} tokens/s  {}:{:02} left",
+            "epoch {epoch:.2}{loss}  lr {learning_rate:.2e}  {} tokens/s{}  {}:{:02} left",
             digits(rate as usize),
+            used.unwrap_or_default(),
             left / 60,
             left % 60
         )
     }
+}
+
+/// What a training is going to be, by labels.
+fn start_lines(start: &TrainStart) -> [(&'static str, String); 2] {
+    let TrainStart { steps, examples, epochs, trainable_parameters, .. } = *start;
+    let TrainStart { per_device_batch_size, accumulation_steps, global_batch_size, block_size, .. } = *start;
+    let accumulated = match accumulation_steps {
+        1 => String::new(),
+        count => format!(", {count} accumulated"),
+    };
+    let batch = format!(
+        "{per_device_batch_size} per device{accumulated}, {global_batch_size} in all, {} tokens; {steps} steps",
+        digits(global_batch_size * block_size)
+    );
+    let training = format!(
+        "{} examples, {epochs:.2} epochs; {} trainable parameters ({:.2} Mi)",
+        digits(examples),
+        digits(trainable_parameters),
+        mebi(trainable_parameters)
+    );
+    [("batch", batch), ("training", training)]
 }
 
 /// A line with its label in a column of its own.
@@ -262,14 +330,46 @@ fn short(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    const START: TrainStart = TrainStart {
+        steps: 200,
+        examples: 1600,
+        epochs: 2.0,
+        per_device_batch_size: 2,
+        accumulation_steps: 1,
+        global_batch_size: 16,
+        block_size: 64,
+        trainable_parameters: 3 << 19,
+        flops_per_token: 1e6,
+        peak_flops: None,
+    };
+
     #[test]
     fn progress_tells_loss_rate_and_what_is_left() {
-        let pace = Pace { started: Instant::now(), steps: 200, tokens_per_step: 1024 };
-        let metrics =
-            StepMetrics { step: 50, epoch: 0.5, loss: 4.56789, grad_norm: 1.0, learning_rate: 7.5e-4 };
+        let progress =
+            StepProgress { step: 50, epoch: 0.5, learning_rate: 7.5e-4, seconds: 25.0, loss: Some(4.56789) };
+        let text = |start, loss| Pace { start, last: None }.text(&progress, loss);
         assert_eq!(
-            pace.progress(&metrics, Duration::from_secs(25)),
-            "loss 4.5679  lr 7.50e-4  2,048 tokens/s  1:15 left"
+            text(START, progress.loss),
+            "epoch 0.50  loss 4.5679  lr 7.50e-4  2,048 tokens/s  1:15 left"
+        );
+        let known = TrainStart { peak_flops: Some(1e10), ..START };
+        assert_eq!(text(known, None), "epoch 0.50  lr 7.50e-4  2,048 tokens/s  MFU 20.5 %  1:15 left");
+    }
+
+    #[test]
+    fn the_start_tells_batches_and_parameters() {
+        let lines = |start| start_lines(&start).map(|(label, text)| labelled(label, text));
+        assert_eq!(
+            lines(START),
+            [
+                "batch     2 per device, 16 in all, 1,024 tokens; 200 steps",
+                "training  1,600 examples, 2.00 epochs; 1,572,864 trainable parameters (1.50 Mi)"
+            ]
+        );
+        let accumulated = lines(TrainStart { accumulation_steps: 4, ..START });
+        assert_eq!(
+            accumulated[0],
+            "batch     2 per device, 4 accumulated, 16 in all, 1,024 tokens; 200 steps"
         );
     }
 

@@ -11,6 +11,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::failure::{Cause, Failure};
+use super::foreign;
 use super::names::explain_unknown;
 use super::settings::{self, Given, Layer, Origin, Written};
 
@@ -38,7 +39,7 @@ fn parse(text: &str, path: &Path) -> Result<Layer, Failure> {
     for (key, raw) in members {
         let (line, column) = position(text, raw);
         let at = || format!("{}:{line}:{column}", path.display());
-        let Some(spec) = settings::find(&key) else {
+        let Some(name) = settings::find(&key).map(|spec| spec.name).or_else(|| foreign::find(&key)) else {
             let why = explain_unknown(&key.replace('-', "_"), "", &settings::names(), "train");
             return Err(Failure::input(format!("{}: key {key} {why}", at())));
         };
@@ -48,7 +49,7 @@ fn parse(text: &str, path: &Path) -> Result<Layer, Failure> {
         }
         let origin = Origin::File { path: path.clone(), line, column };
         if let Some(Given { origin: Origin::File { line, .. }, .. }) =
-            layer.insert(spec.name, Given { written: Written::Json(json), origin })
+            layer.insert(name, Given { written: Written::Json(json), origin })
         {
             return Err(Failure::input(format!("{}: key {key} is there twice, first in line {line}", at())));
         }

@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use serde_json::Value as Json;
-use shardwright_partition::{DimRule, Lowering};
-use shardwright_train::{LossDenominator, ScheduleKind};
+use serde_json::{Map, Value as Json};
+use shardwright_train::IntervalStrategy;
 
 /// A kind of value.
 pub(super) trait Value: Sized {
@@ -43,22 +42,13 @@ pub(super) enum Arity {
     One,
     /// A value may follow.
     Optional,
-    /// A value follows, and each such flag adds one.
+    /// Values follow, and each such flag adds to them.
     Many,
 }
 
 /// A whole number of at least `N`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AtLeast<const N: usize>(pub(super) usize);
-
-/// How sharding is written into a program.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Lowerings {
-    /// So.
-    One(Lowering),
-    /// In each way, for a comparison.
-    Both,
-}
 
 /// A number of steps, or -1 for none.
 #[derive(Clone, Copy, Debug)]
@@ -80,181 +70,30 @@ pub(super) struct Share<const CLOSED: bool>(pub(super) f64);
 #[derive(Clone, Debug)]
 pub(super) struct FsdpWords(pub(super) String);
 
-/// Where the FSDP configuration is.
+/// A JSON value that is in a file of its own, or stands where it is wanted.
 #[derive(Clone, Debug)]
-pub(super) enum FsdpSource {
-    /// In a file of its own.
+pub(super) enum Source {
+    /// In a file.
     File(PathBuf),
-    /// In the run file; this is its text.
+    /// Here; this is its text.
     Inline(String),
 }
 
-/// Values with names.
-pub(super) trait Choice: Copy + 'static {
-    /// Stands for the value in the help.
-    const PLACEHOLDER: &'static str;
-    /// What can be chosen; several names may mean the same.
-    const CHOICES: &'static [(&'static str, Self)];
-    /// Names that have a meaning elsewhere and none here yet.
-    const ELSEWHERE: &'static [&'static str] = &[];
-    /// Names that have a meaning elsewhere which could be taken for one of the choices, how it differs, and what to
-    /// choose.
-    const OTHERWISE: &'static [(&'static str, &'static str)] = &[];
-}
+/// Names or patterns, each in a word of its own or between commas.
+#[derive(Clone, Debug)]
+pub(super) struct Names(pub(super) Vec<String>);
 
-/// Optimizers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Optimizer {
-    AdamW,
-}
+/// Options by name.
+#[derive(Clone, Debug)]
+pub(super) struct Options(pub(super) Map<String, Json>);
 
-/// Types of the weights and of the computation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Precision {
-    Float32,
-}
+/// Steps between two events, or the part of all steps that lies between them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Every(pub(super) IntervalStrategy);
 
-/// When something is done that can be done at steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LoggingStrategy {
-    No,
-    Steps,
-}
-
-/// When checkpoints are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SaveStrategy {
-    No,
-}
-
-/// A [`ScheduleKind`] with the part of its name that says whether there is a warm-up.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scheduler {
-    pub(super) kind: ScheduleKind,
-    pub(super) warms_up: bool,
-}
-
-impl Choice for Optimizer {
-    const PLACEHOLDER: &'static str = "NAME";
-    const CHOICES: &'static [(&'static str, Self)] = &[
-        ("adamw_torch", Optimizer::AdamW),
-        ("adamw_torch_fused", Optimizer::AdamW),
-        ("adamw_torch_xla", Optimizer::AdamW),
-    ];
-    const OTHERWISE: &'static [(&'static str, &'static str)] = &[(
-        "adamw_hf",
-        "adds epsilon before the bias correction and decays weights after the update; use adamw_torch",
-    )];
-    const ELSEWHERE: &'static [&'static str] = &[
-        "adafactor",
-        "adagrad",
-        "adalomo",
-        "adamw_8bit",
-        "adamw_anyprecision",
-        "adamw_apex_fused",
-        "adamw_bnb_8bit",
-        "adamw_torch_4bit",
-        "adamw_torch_8bit",
-        "adamw_torch_npu_fused",
-        "ademamix",
-        "galore_adamw",
-        "lion_32bit",
-        "lion_8bit",
-        "lomo",
-        "paged_adamw_32bit",
-        "paged_adamw_8bit",
-        "rmsprop",
-        "schedule_free_adamw",
-        "sgd",
-    ];
-}
-
-impl Choice for Precision {
-    const PLACEHOLDER: &'static str = "TYPE";
-    const CHOICES: &'static [(&'static str, Self)] = &[("float32", Precision::Float32)];
-    const ELSEWHERE: &'static [&'static str] = &["auto", "bfloat16", "float16", "float64"];
-}
-
-impl Choice for LoggingStrategy {
-    const PLACEHOLDER: &'static str = "WHEN";
-    const CHOICES: &'static [(&'static str, Self)] =
-        &[("steps", LoggingStrategy::Steps), ("no", LoggingStrategy::No)];
-    const ELSEWHERE: &'static [&'static str] = &["epoch"];
-}
-
-impl Choice for SaveStrategy {
-    const PLACEHOLDER: &'static str = "WHEN";
-    const CHOICES: &'static [(&'static str, Self)] = &[("no", SaveStrategy::No)];
-    const ELSEWHERE: &'static [&'static str] = &["steps", "epoch", "best"];
-}
-
-impl Choice for Scheduler {
-    const PLACEHOLDER: &'static str = "NAME";
-    const CHOICES: &'static [(&'static str, Self)] = &[
-        ("linear", Scheduler { kind: ScheduleKind::Linear, warms_up: true }),
-        ("cosine", Scheduler { kind: ScheduleKind::Cosine { cycles: 0.5, floor: 0.0 }, warms_up: true }),
-        ("constant", Scheduler { kind: ScheduleKind::Constant, warms_up: false }),
-        ("constant_with_warmup", Scheduler { kind: ScheduleKind::Constant, warms_up: true }),
-    ];
-    const ELSEWHERE: &'static [&'static str] = &[
-        "cosine_with_min_lr",
-        "cosine_with_restarts",
-        "greedy",
-        "inverse_sqrt",
-        "polynomial",
-        "reduce_lr_on_plateau",
-        "warmup_stable_decay",
-    ];
-}
-
-impl Choice for LossDenominator {
-    const PLACEHOLDER: &'static str = "COUNT";
-    const CHOICES: &'static [(&'static str, Self)] =
-        &[("labels", LossDenominator::Labels), ("targets", LossDenominator::Targets)];
-}
-
-impl Choice for DimRule {
-    const PLACEHOLDER: &'static str = "RULE";
-    const CHOICES: &'static [(&'static str, Self)] = &[
-        ("largest_divisible", DimRule::LargestDivisible),
-        ("strict_largest", DimRule::StrictLargest),
-        ("dim0", DimRule::Dim0),
-    ];
-}
-
-impl Choice for Lowerings {
-    const PLACEHOLDER: &'static str = "LOWERING";
-    const CHOICES: &'static [(&'static str, Self)] = &[
-        ("auto", Lowerings::One(Lowering::Auto)),
-        ("annotate", Lowerings::One(Lowering::Annotate)),
-        ("explicit", Lowerings::One(Lowering::Explicit)),
-        ("both", Lowerings::Both),
-    ];
-}
-
-impl<T: Choice> Value for T {
-    const PLACEHOLDER: &'static str = T::PLACEHOLDER;
-
-    fn wanted() -> String {
-        let names: Vec<&str> = T::CHOICES.iter().map(|(name, _)| *name).collect();
-        match names.split_last() {
-            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-            _ => names.join(""),
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        T::CHOICES.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
-    }
-
-    fn why_not(word: &str) -> Option<String> {
-        if let Some((_, why)) = T::OTHERWISE.iter().find(|(name, _)| *name == word) {
-            return Some(format!("{word} is not supported: it {why}"));
-        }
-        let elsewhere = T::ELSEWHERE.contains(&word);
-        elsewhere.then(|| format!("{word} is not supported yet; use {}", Self::wanted()))
-    }
-}
+/// A whole number from 1 to 99.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Percent(pub(super) u8);
 
 impl Value for bool {
     const PLACEHOLDER: &'static str = "yes|no";
@@ -420,6 +259,7 @@ impl Value for Vec<PathBuf> {
 
 impl Value for FsdpWords {
     const PLACEHOLDER: &'static str = "WORDS";
+    const ARITY: Arity = Arity::Many;
 
     fn wanted() -> String {
         "words, a list of words, true or false".into()
@@ -427,6 +267,11 @@ impl Value for FsdpWords {
 
     fn parse(text: &str) -> Option<Self> {
         Some(FsdpWords(text.to_owned()))
+    }
+
+    fn from_words(words: &[OsString]) -> Option<Self> {
+        let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
+        Some(FsdpWords(words?.join(" ")))
     }
 
     fn from_json(json: &Json) -> Option<Self> {
@@ -441,26 +286,127 @@ impl Value for FsdpWords {
     }
 }
 
-impl Value for FsdpSource {
-    const PLACEHOLDER: &'static str = "FILE";
+impl Value for Source {
+    const PLACEHOLDER: &'static str = "JSON|FILE";
 
     fn wanted() -> String {
-        "the path of a JSON file, or in a run file the object itself".into()
+        "JSON, or the path of a JSON file".into()
     }
 
     fn parse(text: &str) -> Option<Self> {
-        PathBuf::parse(text).map(FsdpSource::File)
+        match text.trim_start().starts_with(['{', '[']) {
+            true => Some(Source::Inline(text.to_owned())),
+            false => PathBuf::parse(text).map(Source::File),
+        }
     }
 
     fn from_words(words: &[OsString]) -> Option<Self> {
-        PathBuf::from_words(words).map(FsdpSource::File)
+        match words.last()?.to_str() {
+            Some(text) => Self::parse(text),
+            None => PathBuf::from_words(words).map(Source::File),
+        }
     }
 
     fn from_json(json: &Json) -> Option<Self> {
         match json {
-            Json::Object(_) => Some(FsdpSource::Inline(json.to_string())),
+            Json::Object(_) | Json::Array(_) => Some(Source::Inline(json.to_string())),
             _ => Self::parse(json.as_str()?),
         }
+    }
+}
+
+impl Value for Names {
+    const PLACEHOLDER: &'static str = "NAME";
+    const ARITY: Arity = Arity::Many;
+
+    fn wanted() -> String {
+        "names, or a list of them".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        (!names.iter().any(String::is_empty)).then_some(Names(names))
+    }
+
+    fn from_words(words: &[OsString]) -> Option<Self> {
+        let lists: Option<Vec<Names>> = words.iter().map(|word| Self::parse(word.to_str()?)).collect();
+        Some(Names(lists?.into_iter().flat_map(|list| list.0).collect()))
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        match json {
+            Json::Array(items) => {
+                let words: Option<Vec<OsString>> =
+                    items.iter().map(|item| Some(item.as_str()?.into())).collect();
+                Self::from_words(&words?)
+            }
+            _ => Self::parse(json.as_str()?),
+        }
+    }
+}
+
+impl Value for Options {
+    const PLACEHOLDER: &'static str = "OPTIONS";
+
+    fn wanted() -> String {
+        "NAME=VALUE,... or a JSON object".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.starts_with('{') {
+            return serde_json::from_str(text).ok().map(Options);
+        }
+        let pair = |pair: &str| {
+            let (name, value) = pair.split_once('=')?;
+            let (name, value) = (name.trim(), value.trim());
+            let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+            (!name.is_empty()).then(|| (name.to_owned(), value))
+        };
+        text.split(',').filter(|part| !part.trim().is_empty()).map(pair).collect::<Option<_>>().map(Options)
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        match json {
+            Json::Object(map) => Some(Options(map.clone())),
+            _ => Self::parse(json.as_str()?),
+        }
+    }
+}
+
+impl Value for Every {
+    const PLACEHOLDER: &'static str = "N";
+
+    fn wanted() -> String {
+        "a whole number of at least 1, or a part of all steps between 0 and 1".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(AtLeast(steps)) = AtLeast::<1>::parse(text) {
+            return Some(Every(IntervalStrategy::Steps(steps)));
+        }
+        let part: f64 = text.parse().ok()?;
+        (part > 0.0 && part < 1.0).then_some(Every(IntervalStrategy::Part(part)))
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        Self::parse(&word(json)?)
+    }
+}
+
+impl Value for Percent {
+    const PLACEHOLDER: &'static str = "N";
+
+    fn wanted() -> String {
+        "a whole number from 1 to 99".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().filter(|percent| (1..=99).contains(percent)).map(Percent)
+    }
+
+    fn from_json(json: &Json) -> Option<Self> {
+        Self::parse(&word(json)?)
     }
 }
 

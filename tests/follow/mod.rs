@@ -14,7 +14,9 @@ use shardwright_train::{
     StepConfig, StepReading, TrainState, TrainStep, WeightSource,
 };
 
-use crate::support::{Curve, CurveConfig, oracle_batches, oracle_masked_labels, oracle_model, oracle_step, runtime};
+use crate::support::{
+    Curve, CurveConfig, oracle_batches, oracle_masked_labels, oracle_model, oracle_step, runtime,
+};
 
 /// A curve, and the model and the step that it is of.
 pub(crate) struct Followed {

@@ -36,6 +36,7 @@
 mod error;
 mod keys;
 mod meaning;
+mod mixed_precision;
 mod notice;
 mod raw;
 mod strategy;
@@ -49,6 +50,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 pub use self::error::{FsdpConfigError, KeyProblem, StrategyError};
+pub use self::mixed_precision::MixedPrecision;
 pub use self::notice::Notice;
 pub use self::strategy::{FsdpFlag, ShardingRequest, Strategy};
 
@@ -78,6 +80,8 @@ pub struct FsdpConfig {
     pub keep_gathered: Option<Vec<ModulePattern>>,
     /// How modules are split over a tensor axis; by default as the model itself says.
     pub tensor: Option<TensorPlan>,
+    /// The dtypes of computation and reduction; by default those of the run.
+    pub mixed_precision: Option<MixedPrecision>,
 }
 
 /// Which parts of the model become FSDP units. The whole model is always one.
@@ -134,7 +138,35 @@ impl FsdpConfig {
         origin: &str,
         unknown: UnknownKeys,
     ) -> Result<(Self, Vec<Notice>), FsdpConfigError> {
-        Self::from_entries(raw::parse_entries(text, origin)?, origin, unknown)
+        Self::parse_over(text, origin, unknown, &[])
+    }
+
+    /// [`parse_with`](Self::parse_with), where keys that the text does not have may be in [variables](Self::variables),
+    /// which are given by name and value.
+    ///
+    /// # Errors
+    /// As for [`parse`](Self::parse), and when a variable that counts cannot be understood or met.
+    pub fn parse_over(
+        text: &str,
+        origin: &str,
+        unknown: UnknownKeys,
+        variables: &[(String, String)],
+    ) -> Result<(Self, Vec<Notice>), FsdpConfigError> {
+        Self::from_entries(Some(raw::parse_entries(text, origin)?), origin, unknown, variables)
+    }
+
+    /// Reads a configuration that is in variables only.
+    ///
+    /// # Errors
+    /// When a variable cannot be understood or met.
+    pub fn from_variables(variables: &[(String, String)]) -> Result<(Self, Vec<Notice>), FsdpConfigError> {
+        Self::from_entries(None, "environment", UnknownKeys::default(), variables)
+    }
+
+    /// The names of the variables that Accelerate's launcher sets, one for each spelling of a key: `FSDP_` and the key in
+    /// capitals.
+    pub fn variables() -> impl Iterator<Item = String> {
+        keys::variables()
     }
 
     /// Reads a configuration that is already a JSON object; the rules are the same as for a file.
@@ -146,16 +178,17 @@ impl FsdpConfig {
         origin: &str,
         unknown: UnknownKeys,
     ) -> Result<(Self, Vec<Notice>), FsdpConfigError> {
-        Self::from_entries(map.into_iter().collect(), origin, unknown)
+        Self::from_entries(Some(map.into_iter().collect()), origin, unknown, &[])
     }
 
     fn from_entries(
-        entries: Vec<(String, Value)>,
+        file: Option<Vec<(String, Value)>>,
         origin: &str,
         unknown: UnknownKeys,
+        variables: &[(String, String)],
     ) -> Result<(Self, Vec<Notice>), FsdpConfigError> {
         let mut findings = Findings::default();
-        let raw = RawConfig::read(entries, unknown, &mut findings);
+        let raw = RawConfig::read(file, variables, unknown, &mut findings);
         let config = meaning::of(&raw, &mut findings);
         if findings.problems.is_empty() {
             Ok((config, findings.notices))
@@ -218,6 +251,7 @@ impl FsdpConfig {
             let rule = |rule: &TensorRule| (rule.modules.to_string(), json!(rule.split.to_string()));
             (keys::TENSOR_PLAN, Value::Object(plan.rules.iter().map(rule).collect()))
         }));
+        entries.extend(self.mixed_precision.map(|policy| (keys::MIXED_PRECISION_POLICY, policy.to_json())));
         entries.sort_by_key(|&(key, _)| key);
         Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
     }

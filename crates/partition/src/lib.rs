@@ -51,8 +51,8 @@ mod tensor;
 mod wrap;
 
 pub use config::{
-    FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, Notice, ShardingRequest, StateDictType, Strategy,
-    StrategyError, UnknownKeys, WrapConfig,
+    FsdpConfig, FsdpConfigError, FsdpFlag, KeyProblem, MixedPrecision, Notice, ShardingRequest,
+    StateDictType, Strategy, StrategyError, UnknownKeys, WrapConfig,
 };
 pub use explicit::{Lowering, Shards};
 pub use foreign::{

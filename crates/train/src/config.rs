@@ -43,6 +43,8 @@ pub struct TrainConfig {
 
     /// Examples that one device sees in one step.
     pub per_device_train_batch_size: usize,
+    /// Examples of one step over all devices and accumulated batches, in place of `per_device_train_batch_size`.
+    pub global_batch_size: Option<usize>,
     /// Examples that one device sees at a time when the model is evaluated.
     pub per_device_eval_batch_size: usize,
     /// Batches whose gradients make one step.
@@ -110,6 +112,7 @@ impl TrainConfig {
             output_dir,
             overwrite_output_dir: false,
             per_device_train_batch_size: 8,
+            global_batch_size: None,
             per_device_eval_batch_size: 8,
             gradient_accumulation_steps: 1,
             num_train_epochs: 3.0,

@@ -118,6 +118,27 @@ pub enum TrainError {
     /// What the compiler made cannot be read.
     #[error(transparent)]
     Compiled(#[from] CompiledError),
+    /// A run that neither trains nor evaluates.
+    #[error("the run neither trains nor evaluates; pass --do_train or --do_eval")]
+    NothingToDo,
+    /// A loss or gradient that is not a finite number.
+    #[error(
+        "{what} is not finite at step {step} (loss {loss}, gradient norm {grad_norm}); nothing was saved; try a lower \
+         --learning_rate, a longer --warmup_steps or a lower --max_grad_norm, or pass --nan_stop no to go on all the same"
+    )]
+    NotFinite {
+        /// The first step at which it was not, from 1.
+        step: usize,
+        /// The first tensor that is not finite.
+        what: String,
+        /// The loss of the step.
+        loss: f64,
+        /// The norm of its gradients.
+        grad_norm: f64,
+    },
+    /// The run was asked to stop while a model was evaluated that is trained and saved, or was not trained.
+    #[error("interrupted during the evaluation, whose results are not saved")]
+    EvaluationInterrupted,
     /// The run was asked to stop.
     #[error("interrupted after {steps} of {total} steps; nothing was saved")]
     Interrupted {
@@ -156,6 +177,7 @@ impl TrainError {
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)
+            | TrainError::NothingToDo
             | TrainError::Precision(_)
             | TrainError::Accumulation { .. }
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
@@ -166,11 +188,12 @@ impl TrainError {
             TrainError::Runtime(_) => TrainErrorKind::Device,
             TrainError::Save(_)
             | TrainError::NoGathers { .. }
+            | TrainError::NotFinite { .. }
             | TrainError::Graph(_)
             | TrainError::Verify(_)
             | TrainError::Shard(_)
             | TrainError::Compiled(_) => TrainErrorKind::Run,
-            TrainError::Interrupted { .. } => TrainErrorKind::Interrupted,
+            TrainError::Interrupted { .. } | TrainError::EvaluationInterrupted => TrainErrorKind::Interrupted,
         }
     }
 }

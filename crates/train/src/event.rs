@@ -9,12 +9,18 @@ use std::time::Duration;
 use shardwright_mesh::Mesh;
 use shardwright_partition::{CollectiveSummary, ShardingPlan};
 
-use crate::TrainResults;
+use crate::{EvaluationResults, LogRecord, TrainResults};
 
 /// Is told what a run does. The library prints nothing itself.
 pub trait Observer {
     /// Something happened.
     fn event(&mut self, event: Event<'_>);
+
+    /// How often [`StepProgress::loss`] is to be a new one, beside the records of the log; each time takes a copy from a
+    /// device. `None` for never.
+    fn wants_loss_every(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// What happens in a run, in this order.
@@ -25,8 +31,17 @@ pub enum Event<'a> {
     Notice(&'a str),
     /// A stretch of work begins that may take a while.
     Phase(Phase),
-    /// The text was read and cut into blocks.
+    /// A part of the text was tokenized.
+    Tokenizing {
+        /// Bytes of the files so far.
+        bytes: u64,
+        /// Bytes of all files.
+        total: u64,
+    },
+    /// Text was read and cut into blocks.
     Data {
+        /// What it is for.
+        split: Split,
         /// Tokens of the text that is used.
         tokens: usize,
         /// Examples of equal length.
@@ -51,8 +66,10 @@ pub enum Event<'a> {
         /// Whether wrapped units are rematerialised.
         remat: bool,
     },
-    /// The train step was compiled.
+    /// A step was compiled, which happens once to each in a run.
     Compiled {
+        /// What it is for.
+        split: Split,
         /// How long that took.
         seconds: f64,
         /// Whether it was kept from an earlier run, and only loaded.
@@ -64,25 +81,59 @@ pub enum Event<'a> {
         bytes_per_device: Option<u64>,
     },
     /// Training begins.
-    Start {
-        /// Steps to be taken.
-        steps: usize,
-        /// Examples of one step on one device.
-        per_device_batch_size: usize,
-        /// Examples of one step on all devices.
-        global_batch_size: usize,
-        /// Tokens of one example.
-        block_size: usize,
-    },
-    /// A step was taken.
-    Step(StepMetrics),
-    /// Training is over and everything is written.
-    Finished {
+    Start(&'a TrainStart),
+    /// A step was started. Few are under way at a time.
+    Step(StepProgress),
+    /// A record was added to the log.
+    Logged(&'a LogRecord),
+    /// Training is over and everything of it is written.
+    Trained {
         /// Figures of the whole run.
         results: &'a TrainResults,
         /// Where everything was written.
         output_dir: &'a Path,
     },
+    /// The last evaluation is over and its figures are written.
+    Evaluated {
+        /// The figures.
+        results: &'a EvaluationResults,
+        /// Where they were written.
+        output_dir: &'a Path,
+    },
+}
+
+/// What data or a program are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Training.
+    Train,
+    /// Evaluation.
+    Eval,
+}
+
+/// What a training is going to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrainStart {
+    /// Steps to be taken.
+    pub steps: usize,
+    /// Examples in the data.
+    pub examples: usize,
+    /// Passes over the data.
+    pub epochs: f64,
+    /// Examples that one device sees at a time.
+    pub per_device_batch_size: usize,
+    /// Batches that make one step.
+    pub accumulation_steps: usize,
+    /// Examples of one step on all devices.
+    pub global_batch_size: usize,
+    /// Tokens of one example.
+    pub block_size: usize,
+    /// Numbers that are trained; tied ones count once.
+    pub trainable_parameters: usize,
+    /// Floating-point operations of training on one token, as [`TrainResults::total_flos`] counts them.
+    pub flops_per_token: f64,
+    /// Floating-point operations that all devices together can do in a second in bf16, where that is known.
+    pub peak_flops: Option<f64>,
 }
 
 /// Stretches of work.
@@ -95,25 +146,27 @@ pub enum Phase {
     Tokenize,
     /// Makes or loads the weights.
     Weights,
-    /// Compiles the train step.
+    /// Compiles the steps.
     Compile,
+    /// Computes the loss on the evaluation data.
+    Evaluate,
     /// Writes the model.
     Save,
 }
 
-/// Figures of one step.
+/// How far training is. Devices are a few steps behind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StepMetrics {
-    /// Steps that were taken, this one included.
+pub struct StepProgress {
+    /// Steps that were started, this one included.
     pub step: usize,
-    /// Passes over the data so far.
+    /// Passes over the data after it.
     pub epoch: f64,
-    /// Loss of the batch, before the update.
-    pub loss: f64,
-    /// Global L2 norm of the gradients, before clipping.
-    pub grad_norm: f64,
-    /// Learning rate of the update.
+    /// Learning rate of its update.
     pub learning_rate: f64,
+    /// Seconds of training so far, without evaluations.
+    pub seconds: f64,
+    /// The last loss that was read from a device, which may be of an earlier step.
+    pub loss: Option<f64>,
 }
 
 /// Asks a run to stop, from a signal handler or another thread. Each run has one of its own.
@@ -222,7 +275,8 @@ impl std::fmt::Display for Phase {
             Phase::Tokenizer => "reading the text",
             Phase::Tokenize => "tokenizing",
             Phase::Weights => "making the weights",
-            Phase::Compile => "compiling the train step",
+            Phase::Compile => "compiling",
+            Phase::Evaluate => "evaluating",
             Phase::Save => "saving the model",
         })
     }

@@ -1,265 +1,64 @@
 //! A run from its settings to the saved model.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
-use std::thread::{self, ScopedJoinHandle};
-use std::time::Instant;
-
-use shardwright_checkpoint::{Expected, HfWeights, make_writable_folder};
-use shardwright_data::{
-    BatchPlan, Batches, BlockOptions, Blocks, Corpus, CorpusOptions, Skipped, Tokenizer, effective_block_size,
-};
-use shardwright_hlo::VerifiedModule;
-use shardwright_mesh::{AbstractMesh, Mesh};
-use shardwright_model::{ModelConfig, ModuleInfo, parameter_count, parameters, tensor_plan};
+use shardwright_checkpoint::HfWeights;
 use shardwright_partition::explain::{Explanation, Subject};
-use shardwright_partition::{
-    CollectiveSummary, FsdpConfig, Lowering, ModelModule, PlanOptions, ShardingPlan, Strategy, TENSOR_AXIS,
-    WrapPolicy, data_axes,
-};
-use shardwright_runtime::Runtime;
-use shardwright_runtime::compile::CompiledBy;
-use shardwright_tensor::DType;
+use shardwright_partition::{Lowering, WrapPolicy};
+use shardwright_runtime::{Runtime, ShardedArray};
 
 use crate::draw::Draws;
-use crate::run::Run;
-use crate::save::{
-    BEGIN_TOKEN, END_TOKEN, UNKNOWN_TOKEN, check_empty, save_fsdp_config, save_model, save_results,
-};
+use crate::evaluate::Evaluator;
+use crate::log::{LogFolder, run_folder_name};
+use crate::peak::peak_flops;
+use crate::programs::{Planned, Programs};
+use crate::run::{Run, Tools, flops_per_token, total_steps};
+use crate::save::Output;
+use crate::state::from_files;
+use crate::texts::Texts;
 use crate::{
-    CausalLm, Event, Model, ModelSource, Observer, ParameterGroups, Phase, ShardingConfig, StepConfig,
-    StopFlag, TrainConfig, TrainError, TrainResults, TrainState, TrainStep, WeightSource,
+    CausalLm, Event, IntervalStrategy, Model, Observer, Phase, ReportTo, RunResults, StepConfig, StopFlag,
+    TrainConfig, TrainError, TrainStart, TrainState, TrainStep,
 };
-
-/// Special tokens of a tokenizer that is trained because none was given, with the ids that Llama gives them.
-const SPECIAL_TOKENS: [&str; 3] = [UNKNOWN_TOKEN, BEGIN_TOKEN, END_TOKEN];
 
 /// A run all of whose settings and files were read and found in order.
 pub struct Job {
-    config: TrainConfig,
-    model: CausalLm,
-    weights: Option<HfWeights>,
-    tokenizer: Tokenizer,
-    blocks: Blocks,
-    wrap: WrapPolicy,
-    remat: bool,
-}
-
-/// Reads everything that a run needs, and checks what can be checked without a device.
-///
-/// # Errors
-/// When a setting or a file is wrong.
-pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, TrainError> {
-    check_empty(&config.output_dir, config.overwrite_output_dir)?;
-    let job = prepare_unsaved(config, observer)?;
-    make_writable_folder(&config.output_dir)?;
-    Ok(job)
-}
-
-/// The same for a run that is looked at and writes nothing: its output folder may hold anything, and is not made.
-///
-/// # Errors
-/// As [`prepare`].
-pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, TrainError> {
-    let _span = tracing::debug_span!("prepare").entered();
-    let (config_path, model) = read_model_config(&config.model)?;
-    let sharding = &config.sharding;
-    // Of as many positions as the model has, until the text and its tokenizer are known.
-    let mut lm = CausalLm {
-        block_size: model.max_position_embeddings(),
-        denominator: config.loss_denominator,
-        config: model.clone(),
-    };
-    let modules = model_modules(&lm);
-    let mut wrap = WrapPolicy::resolve(&sharding.fsdp.wrap, &modules, &lm.wrapped_by_default())?;
-    check_tensor_axis(sharding, &model)?;
-    if let Some(kept) = &sharding.fsdp.keep_gathered {
-        wrap = wrap.keeping_gathered(kept);
-    }
-    let infos = parameters(&model);
-    ParameterGroups::new(&config.groups, &infos)?;
-    config.clipping.check(&infos)?;
-    let names = modules.iter().map(|m| m.path.as_str()).chain(infos.iter().map(|p| p.name.as_str()));
-    for notice in sharding.fsdp.unmatched(names) {
-        observer.event(Event::Notice(&notice.to_string()));
-    }
-    let remat = sharding.fsdp.grad_ckpt || sharding.gradient_checkpointing;
-    if remat && wrap.is_empty() {
-        observer.event(Event::Notice("no unit is wrapped, so gradient checkpointing has no effect"));
-    }
-    if let Some(dtype) = model.dtype().filter(|dtype| *dtype != DType::F32) {
-        let notice =
-            format!("the configuration says {dtype}; the model is trained and saved in {}", DType::F32);
-        observer.event(Event::Notice(&notice));
-    }
-    let weights = match &config.model {
-        ModelSource::Config(_) => None,
-        ModelSource::Pretrained(folder) => Some(open_weights(folder, &model, observer)?),
-    };
-
-    let corpus = Corpus::open(&config.train_files, CorpusOptions::default())?;
-    if corpus.skipped() != Skipped::default() {
-        observer.event(Event::Notice(&format!("files that were left out: {}", corpus.skipped())));
-    }
-    observer.event(Event::Phase(Phase::Tokenizer));
-    let tokenizer = match &config.tokenizer {
-        Some(path) => Tokenizer::from_file(file_in(path, "tokenizer.json"))?,
-        None => Tokenizer::train_byte_level_bpe(&corpus, model.vocab_size(), &SPECIAL_TOKENS)?,
-    };
-    tokenizer.check_fits(model.vocab_size(), &config_path)?;
-    let limit = Some(model.max_position_embeddings());
-    let block_size = effective_block_size(config.block_size, tokenizer.model_max_length(), limit)?;
-    if let Some(notice) = &block_size.notice {
-        observer.event(Event::Notice(notice));
-    }
-    lm.block_size = block_size.tokens;
-    observer.event(Event::Phase(Phase::Tokenize));
-    let blocks = Blocks::from_corpus(&corpus, &tokenizer, &BlockOptions::new(block_size.tokens))?;
-    let blocks = match config.max_train_samples {
-        Some(most) => blocks.take(most),
-        None => blocks,
-    };
-    observer.event(Event::Data {
-        tokens: blocks.total_tokens(),
-        blocks: blocks.num_blocks(),
-        block_size: blocks.block_size(),
-        dropped_tokens: blocks.dropped_tokens(),
-        vocab_size: tokenizer.vocab_size(),
-    });
-    Ok(Job { config: config.clone(), model: lm, weights, tokenizer, blocks, wrap, remat })
-}
-
-fn read_model_config(source: &ModelSource) -> Result<(PathBuf, ModelConfig), TrainError> {
-    let (ModelSource::Config(path) | ModelSource::Pretrained(path)) = source;
-    let path = file_in(path, "config.json");
-    let wrong =
-        |source| TrainError::Io { action: "read the model's configuration", path: path.clone(), source };
-    let text = fs::read_to_string(&path).map_err(wrong)?;
-    let model = ModelConfig::parse(&text, &path.display().to_string())?;
-    Ok((path, model))
-}
-
-/// Whether the model can be split over the tensor axis of a mesh that leaves no size open.
-fn check_tensor_axis(sharding: &ShardingConfig, model: &ModelConfig) -> Result<(), TrainError> {
-    let mesh = sharding.mesh.as_deref().and_then(|text| AbstractMesh::parse(text).ok());
-    match (&sharding.fsdp.tensor, mesh.and_then(|mesh| mesh.axis_size(TENSOR_AXIS))) {
-        (None, Some(devices)) => Ok(tensor_plan(model, devices).map(drop)?),
-        _ => Ok(()),
-    }
-}
-
-/// The file of this name, where a path is that of its folder.
-fn file_in(path: &Path, name: &str) -> PathBuf {
-    if path.is_dir() { path.join(name) } else { path.to_owned() }
-}
-
-/// The model's modules, with the numbers that the parameters inside them hold.
-pub fn model_modules(model: &dyn Model) -> Vec<ModelModule> {
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    for parameter in model.parameters() {
-        let mut path = parameter.name.as_str();
-        while !path.is_empty() {
-            path = path.rsplit_once('.').map_or("", |(outer, _)| outer);
-            *counts.entry(path.to_owned()).or_default() += parameter.element_count() as u64;
-        }
-    }
-    let module = |m: ModuleInfo| {
-        let parameters = counts.get(&m.path).copied().unwrap_or(0);
-        ModelModule { path: m.path, class: m.class.to_owned(), parameters }
-    };
-    model.modules().into_iter().map(module).collect()
-}
-
-fn open_weights(
-    folder: &Path,
-    model: &ModelConfig,
-    observer: &mut dyn Observer,
-) -> Result<HfWeights, TrainError> {
-    let weights = HfWeights::open(folder)?;
-    for notice in weights.notices() {
-        observer.event(Event::Notice(&notice.to_string()));
-    }
-    let infos = parameters(model);
-    let required = infos.iter().map(|p| Expected::required(&p.name, &p.shape));
-    // A tied head may be written out, as a copy of the embedding.
-    let head = [model.vocab_size(), model.hidden_size()];
-    let tied = model.tie_word_embeddings().then(|| Expected::optional("lm_head.weight", &head));
-    weights.check(required.chain(tied))?;
-    if model.tie_word_embeddings() && !is_tied(&weights, head)? {
-        return Err(TrainError::HeadNotTied { path: folder.to_owned() });
-    }
-    Ok(weights)
-}
-
-/// Whether the file's output table, if it has one, is a copy of its input table. Reads a part of them at a time.
-fn is_tied(weights: &HfWeights, [rows, columns]: [usize; 2]) -> Result<bool, TrainError> {
-    const ROWS: usize = 1024;
-    if weights.ty("lm_head.weight").is_none() {
-        return Ok(true);
-    }
-    for start in (0..rows).step_by(ROWS) {
-        let block = [start..rows.min(start + ROWS), 0..columns];
-        let head = weights.read_slice("lm_head.weight", &block)?;
-        if head != weights.read_slice("model.embed_tokens.weight", &block)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    pub(crate) config: TrainConfig,
+    pub(crate) model: CausalLm,
+    pub(crate) weights: Option<HfWeights>,
+    pub(crate) texts: Texts,
+    pub(crate) wrap: WrapPolicy,
+    pub(crate) remat: bool,
 }
 
 impl Job {
-    /// Compiles, trains and saves. `stop` is looked at between steps.
+    /// Compiles, trains, saves and evaluates, as far as the run was told to. `stop` is looked at between steps.
+    ///
+    /// A trained model is saved before it is evaluated for the last time.
     ///
     /// # Errors
-    /// When the devices, the model and the batch do not go together, the plugin fails, files cannot be written, or the
-    /// run was asked to stop.
+    /// When the devices, the model and the batch do not go together, the plugin fails, numbers are lost, files cannot be
+    /// written, or the run was asked to stop.
     pub fn run(
         &self,
         runtime: &Runtime,
         observer: &mut dyn Observer,
         stop: &StopFlag,
-    ) -> Result<TrainResults, TrainError> {
-        let mesh = self.mesh(runtime)?;
-        let batches = self.batches(&mesh)?;
-        if batches.dropped_blocks() > 0 {
-            let dropped = batches.dropped_blocks();
-            let notice = format!("{dropped} blocks of each epoch do not fill a batch and are dropped");
-            observer.event(Event::Notice(&notice));
-        }
-        let (step_config, module, plan) = self.planned(&mesh, &batches, observer)?;
-
-        let (mesh, plan) = step_config.on_torus(runtime, mesh, plan)?;
+    ) -> Result<RunResults, TrainError> {
+        let planned = self.plan(runtime, observer)?;
         observer.event(Event::Phase(Phase::Compile));
-        let (step, draws) = self.compile_all(runtime, &mesh, &step_config, module, plan, observer)?;
+        let Programs { train, eval, draws } = self.compile(runtime, &planned, observer)?;
         observer.event(Event::Phase(Phase::Weights));
-        let span = tracing::debug_span!("make state").entered();
-        let state = match (&self.weights, draws) {
-            (Some(files), _) => TrainState::new(runtime, &step, WeightSource::Files(files))?,
-            (None, draws) => {
-                let draws = draws.expect("what is not in files is drawn");
-                TrainState::drawn(runtime, &step, &draws, self.config.seed)?
+        let parameters = self.initial_parameters(runtime, &planned, draws.as_ref())?;
+        let evaluator = eval.zip(planned.eval.clone());
+        let evaluator = evaluator.map(|(step, batches)| Evaluator { runtime, step, batches });
+        match (&train, &planned.train, &evaluator) {
+            (Some((step, rows)), Some(batches), evaluator) => {
+                let (config, evaluator) = (&self.config, evaluator.as_ref());
+                let tools = Tools { runtime, config, batches, step, rows, evaluator, stop };
+                self.train(tools, parameters, observer)
             }
-        };
-        drop(span);
-
-        let mut run = Run::new(&self.config, &batches, &step);
-        observer.event(Event::Start {
-            steps: run.total_steps(),
-            per_device_batch_size: self.config.per_device_train_batch_size,
-            global_batch_size: batches.plan().global_batch_size,
-            block_size: self.blocks.block_size(),
-        });
-        let state = run.train(runtime, state, observer, stop)?;
-
-        observer.event(Event::Phase(Phase::Save));
-        let results = run.results();
-        let writing = stop.writing();
-        self.save(&step, &state, &run, &results).map_err(|e| TrainError::Save(e.into()))?;
-        drop(writing);
-        observer.event(Event::Finished { results: &results, output_dir: &self.config.output_dir });
-        Ok(results)
+            (_, _, Some(evaluator)) => self.evaluate(evaluator, &parameters, observer, stop),
+            (_, _, None) => Err(TrainError::NothingToDo),
+        }
     }
 
     /// Compiles the step of the run, lowered as is said here whatever the run's configuration says, and explains what the
@@ -274,9 +73,8 @@ impl Job {
         lowering: Lowering,
         observer: &mut dyn Observer,
     ) -> Result<(TrainStep, Explanation), TrainError> {
-        let mesh = self.mesh(runtime)?;
-        let (config, module, plan) = self.planned(&mesh, &self.batches(&mesh)?, observer)?;
-        let config = StepConfig { lowering, ..config };
+        let Planned { mesh, step, module, plan, .. } = self.plan(runtime, observer)?;
+        let config = StepConfig { lowering, ..step };
         let (mesh, plan) = config.on_torus(runtime, mesh, plan)?;
         let subject = Subject::of_module(&module, &plan, &config.wrap);
         observer.event(Event::Phase(Phase::Compile));
@@ -286,158 +84,111 @@ impl Job {
         Ok((step, explanation))
     }
 
-    /// The step, where everything lies, and the event that tells it.
-    fn planned(
+    /// Trains on these parameters, saves the model, and evaluates it.
+    fn train(
         &self,
-        mesh: &Mesh,
-        batches: &Batches,
+        tools: Tools<'_>,
+        parameters: Vec<ShardedArray>,
         observer: &mut dyn Observer,
-    ) -> Result<(StepConfig, VerifiedModule, ShardingPlan), TrainError> {
-        let step_config = self.step_config(batches.plan().global_batch_size);
-        let module = step_config.module(&self.model)?;
-        let plan = step_config.sharding_plan(&self.model, &module, mesh.shape())?;
-        self.check_sharded(&plan, observer)?;
-        observer.event(Event::Plan {
-            parameters: parameter_count(&self.model.config),
-            mesh,
-            plan: &plan,
-            wrapped_units: self.wrap.len(),
-            remat: self.remat,
-        });
-        Ok((step_config, module, plan))
-    }
+    ) -> Result<RunResults, TrainError> {
+        let (output, folder) = (Output::of(self), &self.config.output_dir);
+        let saved = |result: Result<(), TrainError>| result.map_err(|e| TrainError::Save(e.into()));
+        let state = TrainState::of_parameters(tools.runtime, tools.step, parameters)?;
+        observer.event(Event::Start(&self.start(&tools)));
+        let mut run = Run::new(tools, self.log_folder());
+        let state = run.train(state, observer)?;
 
-    fn save(
-        &self,
-        step: &TrainStep,
-        state: &TrainState,
-        run: &Run<'_>,
-        results: &TrainResults,
-    ) -> Result<(), TrainError> {
-        let _span = tracing::debug_span!("save").entered();
-        let folder = &self.config.output_dir;
-        save_model(folder, &self.model.config, &self.tokenizer, step.parameters(), state)?;
-        save_results(folder, results, &run.trainer_state(results))?;
-        if self.config.sharding.strategy != Strategy::NoShard {
-            let fsdp = FsdpConfig { grad_ckpt: self.remat, ..self.config.sharding.fsdp.clone() };
-            save_fsdp_config(folder, &fsdp)?;
-        }
-        Ok(())
-    }
+        observer.event(Event::Phase(Phase::Save));
+        let results = run.results()?;
+        let writing = tools.stop.writing();
+        saved(output.save_model(&state.parameters))?;
+        saved(output.save_training(&results, &run.trainer_state(&results)))?;
+        saved(run.draw())?;
+        drop(writing);
+        observer.event(Event::Trained { results: &results, output_dir: folder });
 
-    fn mesh(&self, runtime: &Runtime) -> Result<Mesh, TrainError> {
-        let all = || format!("{}=-1", self.config.sharding.axis);
-        let text = self.config.sharding.mesh.clone().unwrap_or_else(all);
-        Ok(runtime.mesh(&text)?)
-    }
-
-    fn batches(&self, mesh: &Mesh) -> Result<Batches, TrainError> {
-        let shards: usize = data_axes(mesh.shape()).filter_map(|axis| mesh.shape().axis_size(axis)).product();
-        let micro_batch = self.config.per_device_train_batch_size.saturating_mul(shards);
-        let global_batch_size = micro_batch.saturating_mul(self.config.gradient_accumulation_steps);
-        let plan = BatchPlan {
-            drop_last: self.config.dataloader_drop_last,
-            seed: self.config.data_seed.unwrap_or(self.config.seed),
-            ..BatchPlan::new(global_batch_size)
+        let Some(eval) = run.evaluate_end(&state, observer)? else {
+            return Ok(RunResults { train: Some(results), eval: None });
         };
-        Ok(Batches::new(&self.blocks, plan)?)
+        let writing = tools.stop.writing();
+        saved(output.save_evaluation(Some(&results), &eval))?;
+        saved(output.save_trainer_state(&run.trainer_state(&results)))?;
+        saved(run.draw())?;
+        drop(writing);
+        observer.event(Event::Evaluated { results: &eval, output_dir: folder });
+        Ok(RunResults { train: Some(results), eval: Some(eval) })
     }
 
-    fn step_config(&self, global_batch_size: usize) -> StepConfig {
-        let sharding = &self.config.sharding;
-        StepConfig {
-            global_batch_size,
-            gradient_accumulation_steps: self.config.gradient_accumulation_steps,
-            precision: self.config.precision,
-            dot_precision: self.config.dot_precision,
-            optimizer: self.config.optimizer.clone(),
-            groups: self.config.groups.clone(),
-            clipping: self.config.clipping.clone(),
-            wrap: self.wrap.clone(),
-            remat: self.remat,
-            plan: PlanOptions {
-                axis: sharding.axis.clone(),
-                strategy: sharding.strategy,
-                dim_rule: sharding.dim_rule,
-                min_shard_bytes: sharding.min_shard_bytes,
-                ignored: sharding.fsdp.ignored.clone(),
-                tensor: sharding.fsdp.tensor.clone(),
-            },
-            lowering: sharding.lowering,
-        }
+    /// Evaluates a model that is not trained.
+    fn evaluate(
+        &self,
+        evaluator: &Evaluator<'_>,
+        parameters: &[ShardedArray],
+        observer: &mut dyn Observer,
+        stop: &StopFlag,
+    ) -> Result<RunResults, TrainError> {
+        observer.event(Event::Phase(Phase::Evaluate));
+        let Some(eval) = evaluator.evaluate(parameters, None, stop)? else {
+            return Err(TrainError::EvaluationInterrupted);
+        };
+        let writing = stop.writing();
+        Output::of(self).save_evaluation(None, &eval)?;
+        drop(writing);
+        observer.event(Event::Evaluated { results: &eval, output_dir: &self.config.output_dir });
+        Ok(RunResults { train: None, eval: Some(eval) })
     }
 
-    /// Training is only called FSDP if parameters are split.
-    fn check_sharded(&self, plan: &ShardingPlan, observer: &mut dyn Observer) -> Result<(), TrainError> {
-        let axis = &self.config.sharding.axis;
-        let devices = plan.mesh().axis_size(axis).unwrap_or(1);
-        let (split, parameters) = plan.split_parameters();
-        if plan.strategy() == Strategy::NoShard || split > 0 {
-            return Ok(());
-        }
-        if devices > 1 {
-            return Err(TrainError::NothingSharded { parameters, devices, axis: axis.clone() });
-        }
-        let notice = format!("mesh axis {axis} has one device: parameters are not sharded");
-        observer.event(Event::Notice(&notice));
-        Ok(())
-    }
-
-    /// The step, and beside it the programs that draw the weights, unless those are in files.
-    fn compile_all(
+    /// The parameters before the first step, each at its place.
+    pub(crate) fn initial_parameters(
         &self,
         runtime: &Runtime,
-        mesh: &Mesh,
-        config: &StepConfig,
-        module: VerifiedModule,
-        plan: ShardingPlan,
-        observer: &mut dyn Observer,
-    ) -> Result<(TrainStep, Option<Draws>), TrainError> {
-        let (infos, places) = (parameters(&self.model.config), plan.arguments().to_vec());
-        thread::scope(|scope| {
-            // The step takes long, and a part of that time only one processor.
-            let draws = || Draws::compile(runtime, mesh, &infos, &places);
-            let draws = self.weights.is_none().then(|| scope.spawn(draws));
-            let step = self.compile(runtime, mesh, config, module, plan, observer)?;
-            let join = |thread: ScopedJoinHandle<'_, Result<Draws, TrainError>>| {
-                thread.join().unwrap_or_else(|panic| resume_unwind(panic))
-            };
-            Ok((step, draws.map(join).transpose()?))
+        planned: &Planned,
+        draws: Option<&Draws>,
+    ) -> Result<Vec<ShardedArray>, TrainError> {
+        let _span = tracing::debug_span!("make parameters").entered();
+        let (mesh, plan) = planned.step.on_torus(runtime, planned.mesh.clone(), planned.plan.clone())?;
+        let infos = self.model.parameters();
+        let places = &plan.arguments()[..infos.len()];
+        match (&self.weights, draws) {
+            (Some(files), _) => places.iter().map(|place| from_files(runtime, &mesh, place, files)).collect(),
+            (None, draws) => {
+                let draws = draws.expect("what is not in files is drawn");
+                draws.draw(runtime, &mesh, self.config.seed, &infos, places)
+            }
+        }
+    }
+
+    fn start(&self, tools: &Tools<'_>) -> TrainStart {
+        let (batches, layout) = (tools.batches, tools.step.layout());
+        let steps = total_steps(&self.config, batches);
+        let trained = layout.groups.trained().map(|index| layout.parameters[index].element_count());
+        let kinds = tools.runtime.devices().map(|device| peak_flops(device.kind()));
+        let devices = tools.step.executable().mesh().shape().size();
+        TrainStart {
+            steps,
+            examples: batches.blocks().num_blocks(),
+            epochs: steps as f64 / batches.steps_per_epoch() as f64,
+            per_device_batch_size: self.config.per_device_train_batch_size,
+            accumulation_steps: batches.plan().accumulation,
+            global_batch_size: batches.plan().global_batch_size,
+            block_size: batches.blocks().block_size(),
+            trainable_parameters: trained.sum(),
+            flops_per_token: flops_per_token(&layout.parameters),
+            peak_flops: kinds.take(devices).sum(),
+        }
+    }
+
+    /// The folder of the log, where one is kept.
+    fn log_folder(&self) -> Option<LogFolder> {
+        let logging = &self.config.logging;
+        let path = || {
+            let name = self.config.run_name.clone().unwrap_or_else(run_folder_name);
+            self.config.output_dir.join("runs").join(name)
+        };
+        let is_kept = logging.strategy != IntervalStrategy::No;
+        is_kept.then(|| {
+            let wants_events = logging.report_to.contains(&ReportTo::TensorBoard);
+            LogFolder::new(logging.dir.clone().unwrap_or_else(path), wants_events)
         })
-    }
-
-    fn compile(
-        &self,
-        runtime: &Runtime,
-        mesh: &Mesh,
-        config: &StepConfig,
-        module: VerifiedModule,
-        plan: ShardingPlan,
-        observer: &mut dyn Observer,
-    ) -> Result<TrainStep, TrainError> {
-        let (split, _) = plan.split_parameters();
-        let start = Instant::now();
-        let step = TrainStep::compile_planned(runtime, mesh, &self.model, config, module, plan)?;
-        let seconds = start.elapsed().as_secs_f64();
-        let program = match step.executable().compiled() {
-            Ok(Ok(program)) => Some(program),
-            Ok(Err(e)) => {
-                observer.event(Event::Notice(&e.to_string()));
-                None
-            }
-            Err(e) => {
-                observer.event(Event::Notice(&format!("what the compiler made is not known: {e}")));
-                None
-            }
-        };
-        let collectives = program.as_ref().map(CollectiveSummary::new);
-        if split > 0 && collectives.as_ref().is_some_and(|c| !c.gathers()) {
-            return Err(TrainError::NoGathers { split, mesh: mesh.shape().to_string() });
-        }
-        let bytes_per_device = step.executable().bytes_per_device().ok();
-        let collectives = collectives.as_ref();
-        let is_kept = step.executable().compilation().by == CompiledBy::Cache;
-        observer.event(Event::Compiled { seconds, is_kept, collectives, bytes_per_device });
-        Ok(step)
     }
 }

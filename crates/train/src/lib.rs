@@ -18,22 +18,32 @@
 /// Labels that are made in one crate are left out in another.
 const _: () = assert!(shardwright_data::IGNORED_LABEL == shardwright_model::IGNORED_LABEL);
 
+mod card;
 mod causal_lm;
 mod config;
 mod draw;
+mod dry_run;
 mod error;
+mod evaluate;
 mod event;
 mod groups;
+mod interval;
 mod job;
+mod log;
 mod model;
 mod optimizer;
+mod peak;
 mod precision;
+mod prepare;
+mod programs;
+mod readings;
 mod results;
 mod run;
 mod save;
 mod schedule;
 mod state;
 mod step;
+mod texts;
 mod torus;
 
 pub use causal_lm::CausalLm;
@@ -41,14 +51,17 @@ pub use config::{
     Clipping, Curve, EvaluationConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource,
     ReportTo, ScheduleConfig, ScheduleKind, ShardingConfig, StableDecay, TrainConfig, Warmup,
 };
+pub use dry_run::{DryRun, DryRunStage, MemoryShare};
 pub use error::{TrainError, TrainErrorKind};
-pub use event::{Event, Observer, Phase, StepMetrics, StopFlag};
+pub use event::{Event, Observer, Phase, Split, StepProgress, StopFlag, TrainStart};
 pub use groups::{Group, GroupConfig, GroupError, GroupRule, ParameterGroups};
-pub use job::{Job, model_modules, prepare, prepare_unsaved};
+pub use job::Job;
+pub use log::{EndRecord, EvaluationRecord, LogRecord, TrainRecord};
 pub use model::{BatchInput, Model, ModelLoss};
 pub use optimizer::{Adafactor, AdamW, Held, Lion, Momentum, Optimizer, Sgd, StateInfo, Update, Updated};
 pub use precision::{PrecisionConfig, PrecisionError};
-pub use results::{LogRecord, TrainResults};
+pub use prepare::{model_modules, prepare, prepare_unsaved};
+pub use results::{EvaluationResults, RunResults, TrainResults};
 pub use schedule::Schedule;
 pub use state::{TrainState, WeightSource};
 pub use step::{

@@ -1,171 +1,314 @@
-//! The training loop, and what it notes down.
+//! The training loop: steps one after the other, and what is told and noted down between them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use shardwright_data::Batches;
 use shardwright_model::{ParameterInfo, ParameterKind};
 use shardwright_runtime::Runtime;
 
-use crate::results::{LogEntry, TrainerState, rounded};
+use crate::evaluate::Evaluator;
+use crate::interval::{is_due, steps_between};
+use crate::log::{LogFolder, RunLog};
+use crate::readings::{MetricRows, Reading, Readings, Started};
+use crate::results::TrainerState;
 use crate::{
-    Event, IntervalStrategy, LogRecord, Observer, PendingMetrics, Schedule, StepMetrics, StepReading,
-    StopFlag, TrainConfig, TrainError, TrainResults, TrainState, TrainStep,
+    EvaluationResults, Event, Observer, Schedule, StepProgress, StopFlag, TrainConfig, TrainError,
+    TrainResults, TrainState, TrainStep,
 };
+
+/// What a run works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Tools<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) config: &'a TrainConfig,
+    pub(crate) batches: &'a Batches,
+    pub(crate) step: &'a TrainStep,
+    pub(crate) rows: &'a MetricRows,
+    /// Where evaluations are asked for.
+    pub(crate) evaluator: Option<&'a Evaluator<'a>>,
+    pub(crate) stop: &'a StopFlag,
+}
 
 /// A loop over batches.
 pub(crate) struct Run<'a> {
-    config: &'a TrainConfig,
-    batches: &'a Batches,
-    step: &'a TrainStep,
+    tools: Tools<'a>,
     schedule: Schedule,
     total_steps: usize,
-    losses: Vec<f64>,
+    readings: Readings<'a>,
+    log: RunLog,
+    /// The step whose record is written once the next one is under way, so that the devices do not wait for it.
+    due: Option<usize>,
+    losses: Losses,
     /// Real ones: what fills up a ragged batch does not count.
     examples: usize,
-    is_finite: bool,
-    log: Vec<LogRecord>,
-    logged: usize,
-    seconds: f64,
+    clock: Clock,
+    told: Instant,
+    evaluated: Option<(usize, EvaluationResults)>,
 }
 
-/// A step that was started and not yet read.
-struct Started {
-    number: usize,
-    learning_rate: f64,
-    metrics: PendingMetrics,
+/// The losses that were read.
+#[derive(Default)]
+struct Losses {
+    steps: usize,
+    sum: f64,
+    first: Option<f64>,
+    last: Option<Reading>,
+    any_lost: bool,
+}
+
+/// Time that goes into training; evaluations stop it.
+#[derive(Default)]
+struct Clock {
+    before: Duration,
+    running: Option<Instant>,
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(config: &'a TrainConfig, batches: &'a Batches, step: &'a TrainStep) -> Run<'a> {
-        let per_epoch = batches.steps_per_epoch() as f64;
-        let by_epochs = || (config.num_train_epochs * per_epoch).ceil() as usize;
-        let total_steps = config.max_steps.unwrap_or_else(by_epochs);
-        let schedule = Schedule::new(&config.schedule, total_steps);
+    pub(crate) fn new(tools: Tools<'a>, folder: Option<LogFolder>) -> Run<'a> {
+        let total_steps = total_steps(tools.config, tools.batches);
         Run {
-            config,
-            batches,
-            step,
-            schedule,
+            schedule: Schedule::new(&tools.config.schedule, total_steps),
             total_steps,
-            losses: Vec::with_capacity(total_steps.min(1 << 20)),
+            readings: Readings::new(tools.rows),
+            log: RunLog::new(tools.config.logging.nan_inf_filter, folder),
+            due: None,
+            losses: Losses::default(),
             examples: 0,
-            is_finite: true,
-            log: Vec::new(),
-            logged: 0,
-            seconds: 0.0,
+            clock: Clock::default(),
+            told: Instant::now(),
+            evaluated: None,
+            tools,
         }
-    }
-
-    /// Steps to be taken.
-    pub(crate) fn total_steps(&self) -> usize {
-        self.total_steps
     }
 
     /// Takes all steps.
     pub(crate) fn train(
         &mut self,
-        runtime: &Runtime,
         mut state: TrainState,
         observer: &mut dyn Observer,
-        stop: &StopFlag,
     ) -> Result<TrainState, TrainError> {
-        let start = Instant::now();
-        let mut batches = self.batches.prefetch(0..self.total_steps as u64)?;
-        // One step is read while the next one runs.
-        let mut previous: Option<Started> = None;
+        let mut batches = self.tools.batches.prefetch(0..self.total_steps as u64)?;
+        if self.tools.config.evaluation.on_start {
+            self.evaluate(0, &state, observer)?;
+        }
+        self.clock.start();
         for number in 0..self.total_steps {
-            if stop.is_requested() {
-                return Err(TrainError::Interrupted { steps: number, total: self.total_steps });
-            }
+            self.check_stop(number)?;
+            self.readings.wait_for_room()?;
             let _span = tracing::debug_span!("step", number = number + 1).entered();
             let Some(batch) = tracing::debug_span!("next batch").in_scope(|| batches.next()) else { break };
             let batch = batch?;
-            self.examples += batch.block_indices.len();
             let factor = self.schedule.factor(number);
-            let learning_rate = self.config.groups.learning_rate * factor;
             let arrays = [&batch.input_ids, &batch.labels];
-            let (next, metrics) = self.step.run(runtime, state, &arrays, factor)?;
+            let (next, metrics) = self.tools.step.run(self.tools.runtime, state, &arrays, factor)?;
             state = next;
-            if let Some(previous) = previous.replace(Started { number, learning_rate, metrics }) {
-                self.note(&previous, observer)?;
-            }
+            self.write_due(observer)?;
+            self.examples += batch.block_indices.len();
+            let learning_rate = self.tools.config.groups.learning_rate * factor;
+            self.readings.push(Started { step: number + 1, learning_rate, metrics });
+            self.after_step(number + 1, learning_rate, &state, observer)?;
         }
-        if let Some(last) = previous {
-            self.note(&last, observer)?;
-        }
-        self.seconds = start.elapsed().as_secs_f64();
+        self.write_due(observer)?;
+        self.read(self.readings.all(), observer)?;
+        self.clock.stop();
         Ok(state)
     }
 
-    fn note(&mut self, started: &Started, observer: &mut dyn Observer) -> Result<(), TrainError> {
-        let step = started.number + 1;
-        let _span = tracing::debug_span!("read metrics", of_step = step).entered();
-        let StepReading { loss, grad_norm } = started.metrics.read()?;
-        let (epoch, learning_rate) = (self.epoch(step), started.learning_rate);
-        self.losses.push(loss);
-        if self.is_finite && !(loss.is_finite() && grad_norm.is_finite()) {
-            self.is_finite = false;
-            let notice = format!(
-                "loss {loss} and gradient norm {grad_norm} at step {step}: from here on the numbers are lost"
-            );
-            observer.event(Event::Notice(&notice));
+    /// What follows the start of a step.
+    fn after_step(
+        &mut self,
+        step: usize,
+        learning_rate: f64,
+        state: &TrainState,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
+        let TrainConfig { logging, evaluation, .. } = self.tools.config;
+        let (per_epoch, total) = (self.tools.batches.steps_per_epoch(), self.total_steps);
+        if is_due(logging.strategy, step, per_epoch, total) || (logging.first_step && step == 1) {
+            self.due = Some(step);
         }
-        if self.logging_steps().is_some_and(|every| step.is_multiple_of(every)) {
-            let since = &self.losses[self.logged..];
-            let mean = since.iter().sum::<f64>() / since.len() as f64;
-            let (epoch, loss) = (rounded(epoch, 2), rounded(mean, 4));
-            self.log.push(LogRecord { epoch, grad_norm, learning_rate, loss, step });
-            self.logged = self.losses.len();
+        self.read(self.readings.overdue(), observer)?;
+        self.refresh(observer)?;
+        let (epoch, seconds) = (self.epoch(step), self.clock.seconds());
+        let loss = self.losses.last.as_ref().map(|last| last.loss);
+        observer.event(Event::Step(StepProgress { step, epoch, learning_rate, seconds, loss }));
+        // What is evaluated at the very end is evaluated there.
+        if step < total && is_due(evaluation.strategy, step, per_epoch, total) {
+            self.write_due(observer)?;
+            self.evaluate(step, state, observer)?;
         }
-        observer.event(Event::Step(StepMetrics { step, epoch, loss, grad_norm, learning_rate }));
         Ok(())
     }
 
-    fn logging_steps(&self) -> Option<usize> {
-        match self.config.logging.strategy {
-            IntervalStrategy::No => None,
-            IntervalStrategy::Steps(steps) => Some(steps),
-            IntervalStrategy::Part(part) => Some(((part * self.total_steps as f64).ceil() as usize).max(1)),
-            IntervalStrategy::Epoch => Some(self.batches.steps_per_epoch() as usize),
+    /// Reads what is over, if somebody watches and has not been told for a while.
+    fn refresh(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        let Some(period) = observer.wants_loss_every() else { return Ok(()) };
+        if self.told.elapsed() >= period {
+            self.told = Instant::now();
+            self.read(self.readings.settled(), observer)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the record that is due.
+    fn write_due(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        let Some(step) = self.due.take() else { return Ok(()) };
+        self.read(self.readings.all(), observer)?;
+        let epoch = self.epoch(step);
+        let learning_rate = self.losses.last.as_ref().map_or(0.0, |last| last.started.learning_rate);
+        if let Some(record) = self.log.note_steps(step, epoch, learning_rate)? {
+            observer.event(Event::Logged(record));
+        }
+        Ok(())
+    }
+
+    /// Reads so many of the steps that were not read.
+    fn read(&mut self, count: usize, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        if count == 0 {
+            return Ok(());
+        }
+        let _span = tracing::debug_span!("read metrics", steps = count).entered();
+        for reading in self.readings.read(count)? {
+            self.check_finite(&reading, observer)?;
+            self.losses.sum += self.log.add_step(reading.loss, reading.grad_norm);
+            self.losses.steps += 1;
+            self.losses.first.get_or_insert(reading.loss);
+            self.losses.last = Some(reading);
+        }
+        Ok(())
+    }
+
+    /// Stops at the first numbers that are lost or, where that is not wanted, tells of them.
+    fn check_finite(&mut self, reading: &Reading, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        let Reading { started, loss, grad_norm } = reading;
+        if self.losses.any_lost || (loss.is_finite() && grad_norm.is_finite()) {
+            return Ok(());
+        }
+        self.losses.any_lost = true;
+        let (loss, grad_norm, step) = (*loss, *grad_norm, started.step);
+        let what = started.metrics.first_bad(self.tools.step)?.unwrap_or_else(|| "the loss".to_owned());
+        if self.tools.config.nan_stop {
+            return Err(TrainError::NotFinite { step, what, loss, grad_norm });
+        }
+        let notice = format!(
+            "{what} is not finite at step {step} (loss {loss}, gradient norm {grad_norm}): from here on the numbers are lost"
+        );
+        observer.event(Event::Notice(&notice));
+        Ok(())
+    }
+
+    fn evaluate(
+        &mut self,
+        step: usize,
+        state: &TrainState,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TrainError> {
+        let Some(evaluator) = self.tools.evaluator else { return Ok(()) };
+        self.read(self.readings.all(), observer)?;
+        self.clock.stop();
+        let epoch = self.epoch(step);
+        let results = evaluator.evaluate(&state.parameters, Some(epoch), self.tools.stop)?;
+        let Some(results) = results else {
+            return Err(TrainError::Interrupted { steps: step, total: self.total_steps });
+        };
+        observer.event(Event::Logged(self.log.note_evaluation(step, epoch, &results)?));
+        self.evaluated = Some((step, results));
+        self.clock.start();
+        Ok(())
+    }
+
+    fn check_stop(&self, steps: usize) -> Result<(), TrainError> {
+        match self.tools.stop.is_requested() {
+            true => Err(TrainError::Interrupted { steps, total: self.total_steps }),
+            false => Ok(()),
         }
     }
 
     fn epoch(&self, steps: usize) -> f64 {
-        steps as f64 / self.batches.steps_per_epoch() as f64
+        steps as f64 / self.tools.batches.steps_per_epoch() as f64
     }
 
-    /// The figures of the whole run.
-    pub(crate) fn results(&self) -> TrainResults {
-        let steps = self.losses.len();
-        let tokens = (self.examples * self.batches.blocks().block_size()) as f64;
-        let embedding = |p: &&ParameterInfo| p.kind != ParameterKind::Embedding;
-        let outside: usize = self.step.parameters().iter().filter(embedding).map(|p| p.element_count()).sum();
-        let rate = |amount: f64| if self.seconds > 0.0 { amount / self.seconds } else { 0.0 };
-        TrainResults {
+    /// The figures of the whole run, which also end its log.
+    pub(crate) fn results(&mut self) -> Result<TrainResults, TrainError> {
+        let Losses { steps, sum, first, .. } = self.losses;
+        let blocks = self.tools.batches.blocks();
+        let tokens = (self.examples * blocks.block_size()) as f64;
+        let seconds = self.clock.seconds();
+        let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+        let results = TrainResults {
             epoch: self.epoch(steps),
-            total_flos: 6.0 * outside as f64 * tokens,
-            train_loss: self.losses.iter().sum::<f64>() / steps.max(1) as f64,
-            train_runtime: self.seconds,
-            train_samples: self.batches.blocks().num_blocks(),
+            total_flos: flops_per_token(self.tools.step.parameters()) * tokens,
+            train_loss: sum / steps.max(1) as f64,
+            train_runtime: seconds,
+            train_samples: blocks.num_blocks(),
             train_samples_per_second: rate(self.examples as f64),
             train_steps_per_second: rate(steps as f64),
             train_tokens_per_second: rate(tokens),
-            first_loss: self.losses.first().copied().unwrap_or(f64::NAN),
-            last_loss: self.losses.last().copied().unwrap_or(f64::NAN),
+            first_loss: first.unwrap_or(f64::NAN),
+            last_loss: self.losses.last.as_ref().map_or(f64::NAN, |last| last.loss),
             steps,
-        }
+        };
+        self.log.note_end(&results)?;
+        Ok(results)
+    }
+
+    /// Evaluates the model that was trained; `None` where nobody asked for it, or the run was asked to stop.
+    pub(crate) fn evaluate_end(
+        &mut self,
+        state: &TrainState,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<EvaluationResults>, TrainError> {
+        self.evaluate(self.total_steps, state, observer)?;
+        Ok(self.evaluated.take().map(|(_, results)| results))
+    }
+
+    /// Draws the losses of the log.
+    pub(crate) fn draw(&self) -> Result<(), TrainError> {
+        self.log.draw()
     }
 
     /// Where the run stands, and its log.
     pub(crate) fn trainer_state(&self, results: &TrainResults) -> TrainerState {
+        let TrainConfig { logging, evaluation, per_device_train_batch_size, .. } = self.tools.config;
         TrainerState {
+            best_metric: (),
+            best_model_checkpoint: (),
             epoch: results.epoch,
+            eval_steps: steps_between(evaluation.strategy, self.total_steps),
             global_step: results.steps,
-            log_history: self.log.iter().cloned().map(LogEntry::Step).chain([results.into()]).collect(),
-            logging_steps: self.logging_steps(),
+            log_history: self.log.records().to_vec(),
+            logging_steps: steps_between(logging.strategy, self.total_steps),
             max_steps: self.total_steps,
             num_train_epochs: self.epoch(self.total_steps).ceil() as usize,
-            train_batch_size: self.config.per_device_train_batch_size,
+            total_flos: results.total_flos,
+            train_batch_size: *per_device_train_batch_size,
         }
+    }
+}
+
+/// Steps of a whole run.
+pub(crate) fn total_steps(config: &TrainConfig, batches: &Batches) -> usize {
+    let by_epochs = || (config.num_train_epochs * batches.steps_per_epoch() as f64).ceil() as usize;
+    config.max_steps.unwrap_or_else(by_epochs)
+}
+
+/// Floating-point operations of training on one token, as the Trainer estimates them: 6 for each parameter outside the
+/// embeddings.
+pub(crate) fn flops_per_token(parameters: &[ParameterInfo]) -> f64 {
+    let outside = parameters.iter().filter(|p| p.kind != ParameterKind::Embedding);
+    6.0 * outside.map(ParameterInfo::element_count).sum::<usize>() as f64
+}
+
+impl Clock {
+    fn start(&mut self) {
+        self.running = Some(Instant::now());
+    }
+
+    fn stop(&mut self) {
+        self.before += self.running.take().map_or(Duration::ZERO, |since| since.elapsed());
+    }
+
+    fn seconds(&self) -> f64 {
+        (self.before + self.running.map_or(Duration::ZERO, |since| since.elapsed())).as_secs_f64()
     }
 }

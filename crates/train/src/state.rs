@@ -69,7 +69,8 @@ impl TrainState {
         TrainState::of_parameters(runtime, step, parameters)
     }
 
-    fn of_parameters(
+    /// The state of a step that has these parameters and was not run yet.
+    pub(crate) fn of_parameters(
         runtime: &Runtime,
         step: &TrainStep,
         parameters: Vec<ShardedArray>,
@@ -112,7 +113,8 @@ pub(crate) fn constant(
     })
 }
 
-fn from_files(
+/// The parameter that belongs at a place, as the files have it.
+pub(crate) fn from_files(
     runtime: &Runtime,
     mesh: &Mesh,
     place: &PlannedArgument,

@@ -15,13 +15,13 @@ use shardwright_runtime::Executable;
 use shardwright_runtime::compile::ChildCompiler;
 
 use super::args::{GlobalArgs, TrainArgs};
+use super::choice::Lowerings;
 use super::console::{self, Verbosity};
 use super::engine::{self, Engine, program_failure};
 use super::failure::{Cause, Failure};
 use super::program::{EXPORT_HINT, ProgramArgs};
 use super::session::{PlaceArgs, Prepared};
 use super::train;
-use super::value::Lowerings;
 
 use html::Surroundings;
 
@@ -164,7 +164,7 @@ fn explain_step(
     settings: &TrainArgs,
     compiler: &ChildCompiler,
 ) -> Result<(), Failure> {
-    let train::Prepared { config, lowering, options, mut report } =
+    let train::Prepared { config, lowering, options, mut report, .. } =
         train::prepare(global, settings, compiler)?;
     let job = engine::prepare_unsaved(&config, &mut report);
     report.end();

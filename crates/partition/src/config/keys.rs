@@ -25,8 +25,6 @@ pub(super) enum Role {
     Always { value: Setting, why: &'static str },
     /// It is accepted and noted.
     Hint(&'static str),
-    /// It cannot be met, whatever the value.
-    Refused { works: &'static str },
 }
 
 pub(super) const ACTIVATION_CHECKPOINTING: &str = "activation_checkpointing";
@@ -35,6 +33,7 @@ pub(super) const CLASSES: &str = "transformer_layer_cls_to_wrap";
 pub(super) const IGNORED_MODULES: &str = "ignored_modules";
 pub(super) const KEEP_GATHERED_MODULES: &str = "keep_gathered_modules";
 pub(super) const MIN_NUM_PARAMS: &str = "min_num_params";
+pub(super) const MIXED_PRECISION_POLICY: &str = "mixed_precision_policy";
 pub(super) const RESHARD_AFTER_FORWARD: &str = "reshard_after_forward";
 pub(super) const SHARDING_STRATEGY: &str = "sharding_strategy";
 pub(super) const STATE_DICT_TYPE: &str = "state_dict_type";
@@ -46,6 +45,9 @@ pub(super) const XLA_FSDP_V2: &str = "xla_fsdp_v2";
 pub(super) const TRANSFORMER_WRAP: &str = "TRANSFORMER_BASED_WRAP";
 pub(super) const SIZE_WRAP: &str = "SIZE_BASED_WRAP";
 pub(super) const NO_WRAP: &str = "NO_WRAP";
+
+/// How the variables that stand for keys begin.
+const VARIABLE_PREFIX: &str = "FSDP_";
 
 const SCHEDULING: &str =
     "the compiler decides when weights are gathered, and the numbers do not depend on it";
@@ -84,7 +86,7 @@ pub(super) static KEYS: &[KeySpec] = &[
     ),
     key(
         CLASSES,
-        &["transformer_cls_names_to_wrap"],
+        &["transformer_cls_names_to_wrap", "transformer_cls_to_wrap"],
         Kind::Classes,
         Role::Means,
         "each layer of these classes is a unit; default the model's own classes; an empty list is no units",
@@ -135,11 +137,11 @@ pub(super) static KEYS: &[KeySpec] = &[
         "keep parameters in host memory",
     ),
     key(
-        "mixed_precision_policy",
-        &[],
-        Kind::Any,
-        Role::Refused { works: "leave it out, and choose dtypes with the flags of the run" },
-        "dtypes of computation and reduction",
+        MIXED_PRECISION_POLICY,
+        &["mixed_precision"],
+        Kind::MixedPrecision,
+        Role::Means,
+        "dtypes of computation and reduction; default those of the run",
     ),
     key(
         IGNORED_MODULES,
@@ -260,6 +262,17 @@ pub(super) fn nearest(table: &'static [KeySpec], written: &str) -> Option<&'stat
         .map(|(_, name)| name)
 }
 
+/// The names of the variables that stand for keys: those of Accelerate's launcher, which knows nothing of XLA.
+pub(super) fn variables() -> impl Iterator<Item = String> {
+    let names = KEYS.iter().flat_map(KeySpec::names).filter(|name| !name.starts_with(XLA));
+    names.map(|name| format!("{VARIABLE_PREFIX}{}", name.to_ascii_uppercase()))
+}
+
+/// The row for a variable.
+pub(super) fn of_variable(variable: &str) -> Option<&'static KeySpec> {
+    find(KEYS, &variable.strip_prefix(VARIABLE_PREFIX)?.to_ascii_lowercase())
+}
+
 /// The table as text, one paragraph for each key.
 pub(super) fn help() -> String {
     KEYS.iter().map(KeySpec::help).collect()
@@ -276,7 +289,6 @@ impl KeySpec {
             Role::Means => String::new(),
             Role::Only { value, .. } => format!("; must be {value}"),
             Role::Always { why, .. } | Role::Hint(why) => format!("; no effect: {why}"),
-            Role::Refused { works } => format!("; not supported: {works}"),
         };
         format!("{}: {}\n    {}{role}\n", names.join(", "), self.kind.wanted(), self.about)
     }

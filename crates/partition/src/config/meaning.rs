@@ -6,8 +6,9 @@ use super::raw::{Given, RawConfig};
 use super::strategy::{ShardingRequest, Strategy};
 use super::value::Setting;
 use crate::ModulePattern;
+use shardwright_tensor::DType;
 
-use super::{Findings, FsdpConfig, StateDictType, WrapConfig, keys};
+use super::{Findings, FsdpConfig, MixedPrecision, StateDictType, WrapConfig, keys};
 
 /// The size policy's minimum when only the policy is named.
 const DEFAULT_MIN_NUM_PARAMS: u64 = 100_000_000;
@@ -35,7 +36,18 @@ pub(super) fn of(raw: &RawConfig, findings: &mut Findings) -> FsdpConfig {
         ignored: patterns(raw, keys::IGNORED_MODULES).unwrap_or_default(),
         keep_gathered: patterns(raw, keys::KEEP_GATHERED_MODULES),
         tensor,
+        mixed_precision: mixed_precision(raw, findings),
     }
+}
+
+fn mixed_precision(raw: &RawConfig, findings: &mut Findings) -> Option<MixedPrecision> {
+    let given = raw.get(keys::MIXED_PRECISION_POLICY)?;
+    let Setting::MixedPrecision(policy) = given.setting else { return None };
+    if policy.output.is_some_and(|dtype| dtype != DType::F32) {
+        let why = "its output_dtype and buffer_dtype: logits, losses and tables of angles are f32";
+        findings.notices.push(given.no_effect(why));
+    }
+    Some(MixedPrecision { output: None, ..policy })
 }
 
 fn patterns(raw: &RawConfig, key: &str) -> Option<Vec<ModulePattern>> {

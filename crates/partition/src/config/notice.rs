@@ -16,6 +16,13 @@ pub enum Notice {
         /// The value taken.
         value: bool,
     },
+    /// A key that the file has not, and a variable has.
+    FromVariable {
+        /// The key.
+        key: &'static str,
+        /// The variable.
+        variable: String,
+    },
     /// A key that is understood and changes nothing.
     NoEffect {
         /// The key.
@@ -54,6 +61,7 @@ impl fmt::Display for Notice {
             Self::Defaulted { key, value } => {
                 write!(f, "key {key} is not given and taken as {value}, the only mode there is")
             }
+            Self::FromVariable { key, variable } => write!(f, "key {key} is taken from {variable}"),
             Self::NoEffect { key, why } => write!(f, "key {key} has no effect: {why}"),
             Self::UnknownKey { key, nearest: None } => write!(f, "unknown key {key} is ignored"),
             Self::UnknownKey { key, nearest: Some(nearest) } => {

@@ -37,15 +37,38 @@ pub(super) fn parse_entries(text: &str, origin: &str) -> Result<Vec<(String, Val
 }
 
 impl RawConfig {
-    /// Reads the entries, and settles all keys whose consequence the table states.
-    pub(super) fn read(entries: Vec<(String, Value)>, unknown: UnknownKeys, findings: &mut Findings) -> Self {
+    /// Reads the entries of a file and the variables that stand for others, and settles all keys whose consequence the
+    /// table states.
+    pub(super) fn read(
+        file: Option<Vec<(String, Value)>>,
+        variables: &[(String, String)],
+        unknown: UnknownKeys,
+        findings: &mut Findings,
+    ) -> Self {
         let mut raw = Self::default();
-        raw.read_object(KEYS, "", entries, unknown, findings);
+        let is_file = file.is_some();
+        raw.read_object(KEYS, "", file.unwrap_or_default(), unknown, findings);
+        raw.read_variables(variables, findings);
         for given in &raw.given {
             given.settle(findings);
         }
-        raw.note_missing(findings);
+        if is_file {
+            raw.note_missing(findings);
+        }
         raw
+    }
+
+    /// Variables stand for keys that have no value yet.
+    fn read_variables(&mut self, variables: &[(String, String)], findings: &mut Findings) {
+        let has = |raw: &Self, spec: &KeySpec| raw.given.iter().any(|given| std::ptr::eq(given.spec, spec));
+        let rows = variables.iter().filter_map(|(name, value)| Some((name, value, keys::of_variable(name)?)));
+        let missing: Vec<_> = rows.filter(|(_, _, spec)| !has(self, spec)).collect();
+        for (name, value, spec) in missing {
+            self.read_value(spec, name.clone(), &Value::from(value.as_str()), findings);
+            if has(self, spec) {
+                findings.notices.push(Notice::FromVariable { key: spec.name, variable: name.clone() });
+            }
+        }
     }
 
     /// The key with this name in the table, if it has a value.
@@ -139,7 +162,6 @@ impl Given {
             Role::Only { value, works } if self.setting != Setting::Flag(*value) => {
                 findings.problems.push(self.unsupported(works));
             }
-            Role::Refused { works } => findings.problems.push(self.unsupported(works)),
             Role::Always { value, why } if self.setting != *value => {
                 findings.notices.push(self.no_effect(why));
             }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::MixedPrecision;
 use super::keys::KeySpec;
 use crate::{ModulePattern, TensorPlan, TensorRule, TensorSplit};
 
@@ -17,6 +18,8 @@ pub(super) enum Kind {
     Patterns,
     /// An object from patterns of module paths to how they are split.
     TensorPlan,
+    /// Dtypes of computation and reduction.
+    MixedPrecision,
     /// One of these names.
     Choice(&'static [&'static str]),
     /// One of these names, or its number counted from 1.
@@ -37,6 +40,7 @@ pub(super) enum Setting {
     Classes(Vec<String>),
     Patterns(Vec<ModulePattern>),
     TensorPlan(TensorPlan),
+    MixedPrecision(MixedPrecision),
     Choice(&'static str),
     Unread(Value),
 }
@@ -50,6 +54,7 @@ impl Kind {
             Self::Classes => classes(value).map(Setting::Classes),
             Self::Patterns => patterns(value).map(Setting::Patterns),
             Self::TensorPlan => tensor_plan(value).map(Setting::TensorPlan),
+            Self::MixedPrecision => MixedPrecision::read(value).map(Setting::MixedPrecision),
             Self::Choice(names) => choice(names, value).map(Setting::Choice),
             Self::Numbered(names) => {
                 choice(names, value).or_else(|| numbered(names, value)).map(Setting::Choice)
@@ -72,6 +77,7 @@ impl Kind {
             Self::TensorPlan => {
                 format!("an object from patterns such as layers.*.mlp to one of {}", TensorSplit::words())
             }
+            Self::MixedPrecision => MixedPrecision::wanted().to_owned(),
             Self::Choice(names) => format!("one of {}", names.join(", ")),
             Self::Numbered(names) => format!("one of {}, or 1 to {}", names.join(", "), names.len()),
             Self::FlagOrChoice(names) => format!("true, false, or one of {}", names.join(", ")),

@@ -7,7 +7,9 @@ use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::Mesh;
 use shardwright_model::ParameterInfo;
 use shardwright_partition::ShardingPlan;
-use shardwright_runtime::{Argument, Executable, ExecutableValue, Runtime, RuntimeError, ShardedArray};
+use shardwright_runtime::{
+    Argument, Executable, ExecutableValue, Execution, Runtime, RuntimeError, ShardedArray,
+};
 use shardwright_tensor::HostArray;
 
 use super::{StateLayout, StepConfig};
@@ -25,6 +27,7 @@ pub struct TrainStep {
 pub struct PendingMetrics {
     values: ShardedArray,
     squares: ShardedArray,
+    execution: Execution,
 }
 
 /// What is read of a step.
@@ -72,6 +75,11 @@ impl TrainStep {
         &self.executable
     }
 
+    /// The output with the loss and the gradient norm.
+    pub(crate) fn metrics(&self) -> &ExecutableValue {
+        self.executable.outputs().last().expect("the program gives metrics")
+    }
+
     /// Where its arguments lie.
     pub fn plan(&self) -> &ShardingPlan {
         &self.plan
@@ -116,7 +124,8 @@ impl TrainStep {
         };
         let mut arguments: Vec<Argument<'_>> = (0..count).map(argument).collect();
         arguments.extend(state.into_iter().chain(inputs).map(Argument::Donate));
-        let mut outputs = self.executable.execute(arguments)?.outputs;
+        let mut execution = self.executable.execute(arguments)?;
+        let mut outputs = std::mem::take(&mut execution.outputs);
         let values = outputs.pop().expect("the program gives metrics");
         let squares = outputs.pop().expect("the program gives the norms of gradients");
         let mut outputs = outputs.into_iter();
@@ -124,7 +133,7 @@ impl TrainStep {
         let parameters = (0..count).map(parameter).collect::<Option<_>>();
         let parameters = parameters.expect("the program gives what it trains");
         let state = TrainState { step: step + 1, parameters, state: outputs.collect() };
-        Ok((state, PendingMetrics { values, squares }))
+        Ok((state, PendingMetrics { values, squares, execution }))
     }
 
     /// The numbers of a step, `f32[group, number]`; in f64 until here.
@@ -193,5 +202,18 @@ impl PendingMetrics {
                 format!("the gradient of {name}")
             }),
         ))
+    }
+
+    /// Waits for the step, and copies nothing.
+    ///
+    /// # Errors
+    /// When the step failed.
+    pub fn wait(&self) -> Result<(), TrainError> {
+        Ok(self.execution.wait()?)
+    }
+
+    /// Loss and gradient norm, `f32[2]`, on every device.
+    pub(crate) fn values(&self) -> &ShardedArray {
+        &self.values
     }
 }
