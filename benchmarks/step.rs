@@ -11,13 +11,14 @@ use std::time::Instant;
 
 use anyhow::Context;
 use serde_json::json;
+use shardwright::hlo::Precision;
 use shardwright::model::ModelConfig;
 use shardwright::partition::{CollectiveSummary, Lowering, PlanOptions, WrapConfig, WrapPolicy};
 use shardwright::runtime::{Runtime, RuntimeOptions};
 use shardwright::tensor::HostArray;
 use shardwright::train::{
-    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, StepConfig, TrainState, TrainStep,
-    WeightSource, model_modules,
+    AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Model, PrecisionConfig, StepConfig, TrainState,
+    TrainStep, WeightSource, model_modules,
 };
 
 const BATCH: usize = 8;
@@ -63,6 +64,9 @@ fn main() -> anyhow::Result<()> {
         WrapPolicy::resolve(&WrapConfig::ModelDefault, &model_modules(&model), &model.wrapped_by_default())?;
     let step_config = StepConfig {
         global_batch_size: BATCH,
+        gradient_accumulation_steps: 1,
+        precision: PrecisionConfig::default(),
+        dot_precision: Precision::Default,
         optimizer: Arc::new(AdamW::default()),
         groups: GroupConfig { learning_rate: 1e-4, ..GroupConfig::default() },
         clipping: Clipping { norm: Some(1.0), ..Clipping::default() },

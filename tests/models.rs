@@ -420,7 +420,8 @@ fn train(model: &ModelConfig, mesh: &str, lowering: Lowering) -> Vec<(f64, f64)>
     for batch in oracle_batches().iter().take(2) {
         let (next, metrics) = step.run(&runtime, state, &[batch, batch], 100.0).unwrap();
         state = next;
-        curve.push(metrics.read().unwrap());
+        let reading = metrics.read().unwrap();
+        curve.push((reading.loss, reading.grad_norm));
     }
     curve
 }

@@ -1,21 +1,15 @@
-//! Loops: that they compute what the same steps one after the other do, forward and backward, on one device and on
-//! eight, and what is inside them when they are compiled.
+//! Loops: that they compute what the same steps one after the other do, forward and backward.
 
 mod differences;
+mod repeat;
 mod support;
 
-use std::cell::Cell;
-
-use differences::{Build, Case, Result, SPLITS, WHOLE, call, compile, random};
+use differences::{Build, Case, Result, SPLITS, WHOLE, call, compile};
+use repeat::{Loop, repeat};
 use shardwright_graph::random::normal;
-use shardwright_graph::{Graph, GraphError, Recompute, Value};
-use shardwright_hlo::compiled::CollectiveKind;
+use shardwright_graph::{Graph, Recompute, Value};
 use shardwright_hlo::{ArgumentKind, Binary, Comparison, Unary, print, verify};
-use shardwright_mesh::{AbstractMesh, Mesh};
-use shardwright_partition::{Lowering, PlanOptions, ShardedModule, ShardingPlan, Shards, WrapPolicy};
-use shardwright_runtime::Executable;
 use shardwright_tensor::{DType, HostArray, TensorType};
-use support::runtime;
 
 fn f32(dims: &[usize]) -> TensorType {
     TensorType::new(DType::F32, dims).unwrap()
@@ -37,43 +31,6 @@ fn a_running_sum() {
     let x = HostArray::from_slice(&[3, 2], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
     let found: Vec<Vec<f64>> = call(&program, &[x]).iter().map(HostArray::to_f64).collect();
     assert_eq!(found, [vec![9.0, 12.0], vec![1.0, 2.0, 4.0, 6.0, 9.0, 12.0]]);
-}
-
-type Body<'a> = dyn Fn(Value, &[Value], &[Value]) -> Result<(Vec<Value>, Vec<Value>)> + 'a;
-
-/// A scan, or the same written out: what is handed on at last, and what is stacked.
-fn repeat(
-    g: &Graph,
-    how: Loop,
-    length: usize,
-    carry: &[Value],
-    xs: &[Value],
-    body: &Body<'_>,
-) -> Result<(Vec<Value>, Vec<Value>)> {
-    if how == Loop::Scan {
-        return g.scan(length, carry, xs, body);
-    }
-    let mut carry = carry.to_vec();
-    let mut stacks: Vec<Vec<Value>> = Vec::new();
-    for i in 0..length {
-        let row = |x: &Value| g.reshape(g.slice_dim(*x, 0, i..i + 1)?, &g.dims(*x)[1..]);
-        let rows: Vec<Value> = xs.iter().map(row).collect::<Result<_>>()?;
-        let index = g.constant(HostArray::scalar(i as i32))?;
-        let (next, ys) = body(index, &carry, &rows)?;
-        carry = next;
-        stacks.resize(ys.len(), Vec::new());
-        for (stack, y) in stacks.iter_mut().zip(ys) {
-            stack.push(g.reshape(y, &[&[1], &g.dims(y)[..]].concat())?);
-        }
-    }
-    let stacks = stacks.iter().map(|rows| g.concatenate(rows, 0)).collect::<Result<_>>()?;
-    Ok((carry, stacks))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Loop {
-    Scan,
-    WrittenOut,
 }
 
 /// Checks a function with loops against differences and against the same written out, under each of the rules for
@@ -224,211 +181,6 @@ fn loops_in_loops_have_gradients() {
         };
         Ok(repeat(g, how, 2, &[x[0]], &[], &all)?.0[0])
     });
-}
-
-/// A program that is being written, over global arrays or over one device's shards.
-struct Writer<'a> {
-    g: &'a Graph,
-    shards: Option<&'a Shards<'a>>,
-    arguments: Cell<usize>,
-}
-
-impl Writer<'_> {
-    fn argument(&self, name: &str, dims: &[usize], kind: ArgumentKind) -> Value {
-        let index = self.arguments.replace(self.arguments.get() + 1);
-        let ty = self.shards.map_or(f32(dims), |shards| shards.ty(index));
-        let value = self.g.argument(name, ty, kind);
-        if let (Some(shards), ArgumentKind::Parameter) = (self.shards, kind) {
-            self.g.stored_as(value, shards.gathers(index));
-        }
-        value
-    }
-
-    /// A row of a parameter where it is used.
-    fn row(&self, parameter: usize, row: Value) -> Result<Value> {
-        if let Some(shards) = self.shards {
-            self.g.stored_as(row, shards.row_gathers(parameter).unwrap());
-        }
-        self.g.weight(row)
-    }
-
-    fn over_batch(&self, x: Value) -> Result<Value> {
-        self.shards.and_then(Shards::batch).map_or(Ok(x), |devices| self.g.all_reduce(x, devices))
-    }
-
-    /// The loss, and the gradients of the parameters, which are the first arguments.
-    fn outputs(&self, loss: Value, gradients: &[Value]) {
-        self.g.output("loss", loss);
-        for (donor, &gradient) in gradients.iter().enumerate() {
-            self.g.donated_output(format!("d{donor}"), gradient, donor);
-        }
-    }
-}
-
-/// Writes a program, plans it over a mesh of devices, and compiles it.
-fn compile_planned(lowering: Lowering, mesh: &str, write: &dyn Fn(&Writer<'_>) -> Result<()>) -> Executable {
-    let trace = |shards: Option<&Shards<'_>>| {
-        let g = Graph::new("program");
-        write(&Writer { g: &g, shards, arguments: Cell::new(0) }).unwrap();
-        g.finish()
-    };
-    let mesh = Mesh::iota(AbstractMesh::parse(mesh).unwrap());
-    let module = verify(trace(None)).unwrap();
-    let plan = ShardingPlan::new(&module, mesh.shape(), &PlanOptions::default()).unwrap();
-    let sharded = match lowering.shards(&plan).unwrap() {
-        None => ShardedModule::from_plan(module, &plan, &WrapPolicy::default()).unwrap(),
-        Some(shards) => ShardedModule::explicit(&module, &plan, trace(Some(&shards))).unwrap(),
-    };
-    runtime(8).compile(&sharded, &mesh).unwrap()
-}
-
-/// Arrays of these shapes with numbers that look random.
-fn inputs(dims: &[&[usize]]) -> Vec<HostArray> {
-    (1..).zip(dims).map(|(seed, dims)| random(seed, dims, &(-0.5..0.5)).cast(DType::F32)).collect()
-}
-
-#[track_caller]
-fn check_close(what: &str, found: &[HostArray], expected: &[HostArray]) {
-    assert_eq!(found.len(), expected.len());
-    for (array, (found, expected)) in found.iter().zip(expected).enumerate() {
-        let expected = expected.to_f64();
-        let largest = expected.iter().fold(1.0, |m: f64, v| m.max(v.abs()));
-        for (f, e) in found.to_f64().iter().zip(expected) {
-            assert!((f - e).abs() <= 1e-6 * largest, "{what}, array {array}: {f} and not {e}");
-        }
-    }
-}
-
-/// The collectives of one kind: bytes of what each gives, and how often it runs.
-fn collectives(program: &Executable, kind: CollectiveKind) -> Vec<(u64, u64)> {
-    let compiled = program.compiled().unwrap().unwrap();
-    let of_kind = compiled.collectives.iter().filter(|c| c.kind == kind);
-    let mut found: Vec<(u64, u64)> = of_kind.map(|c| (c.bytes(), c.runs.count)).collect();
-    found.sort_unstable();
-    found
-}
-
-const MICRO_BATCHES: usize = 4;
-
-/// Loss and gradients of two layers: over micro-batches one after the other, or all at once.
-fn accumulated(w: &Writer<'_>, how: Option<Loop>) -> Result<()> {
-    let g = w.g;
-    let weights = [("w0", [32, 16]), ("w1", [8, 32])]
-        .map(|(name, dims)| w.argument(name, &dims, ArgumentKind::Parameter));
-    let x = w.argument("x", &[32, 16], ArgumentKind::Batch);
-    let step = |x: Value| {
-        let hidden = g.unary(Unary::Tanh, g.dot(x, g.weight(weights[0])?, &[], &[(1, 1)])?)?;
-        let y = g.dot(hidden, g.weight(weights[1])?, &[], &[(1, 1)])?;
-        let loss = w.over_batch(g.sum(g.mul(y, y)?, &[0, 1])?)?;
-        let gradients = g.gradients(loss, &weights, &|_| Recompute::Nothing)?;
-        Ok::<_, GraphError>([vec![loss], gradients].concat())
-    };
-    let results = match how {
-        None => step(x)?,
-        Some(how) => {
-            // Each device has some examples of each micro-batch.
-            let examples = g.dims(x)[0] / MICRO_BATCHES;
-            let x = g.transpose(g.reshape(x, &[examples, MICRO_BATCHES, 16])?, &[1, 0, 2])?;
-            let mut zeros = vec![g.full(DType::F32, &[], 0.0)?];
-            for weight in weights {
-                zeros.push(g.full_like(weight, 0.0)?);
-            }
-            let add = |_, sums: &[Value], rows: &[Value]| {
-                let added = sums.iter().zip(step(rows[0])?).map(|(&sum, part)| g.add(sum, part));
-                Ok((added.collect::<Result<_>>()?, vec![]))
-            };
-            repeat(g, how, MICRO_BATCHES, &zeros, &[x], &add)?.0
-        }
-    };
-    w.outputs(results[0], &results[1..]);
-    Ok(())
-}
-
-#[test]
-fn micro_batches_add_up_to_their_batch() {
-    let inputs = inputs(&[&[32, 16], &[8, 32], &[32, 16]]);
-    let whole = compile_planned(Lowering::Annotate, "fsdp=1", &|w| accumulated(w, None));
-    let expected = call(&whole, &inputs);
-    for lowering in [Lowering::Annotate, Lowering::Explicit] {
-        for mesh in ["fsdp=1", "fsdp=8", "data=2,fsdp=4"] {
-            for how in [Loop::Scan, Loop::WrittenOut] {
-                let program = compile_planned(lowering, mesh, &|w| accumulated(w, Some(how)));
-                check_close(&format!("{lowering:?}, {how:?} on {mesh}"), &call(&program, &inputs), &expected);
-            }
-        }
-    }
-}
-
-#[test]
-fn each_micro_batch_gathers_parameters_and_scatters_gradients() {
-    let bytes = [8 * 32 * 4, 32 * 16 * 4];
-    let runs = MICRO_BATCHES as u64;
-    for lowering in [Lowering::Annotate, Lowering::Explicit] {
-        let program = compile_planned(lowering, "fsdp=8", &|w| accumulated(w, Some(Loop::Scan)));
-        let gathers = collectives(&program, CollectiveKind::AllGather);
-        assert_eq!(gathers, bytes.map(|bytes| (bytes, runs)), "{lowering:?}");
-        if lowering == Lowering::Explicit {
-            let scatters = collectives(&program, CollectiveKind::ReduceScatter);
-            assert_eq!(scatters, bytes.map(|bytes| (bytes / 8, runs)));
-        }
-    }
-}
-
-const DEPTH: usize = 4;
-
-/// Gradients of stacked layers, in a loop or one after the other.
-fn stacked(w: &Writer<'_>, how: Loop, recompute: Recompute) -> Result<()> {
-    let g = w.g;
-    let shapes: [(&str, &[usize]); 3] =
-        [("norm", &[DEPTH, 16]), ("up", &[DEPTH, 64, 16]), ("down", &[DEPTH, 16, 64])];
-    let weights = shapes.map(|(name, dims)| w.argument(name, dims, ArgumentKind::Parameter));
-    let x = w.argument("x", &[16, 16], ArgumentKind::Batch);
-    let layer = |_, carry: &[Value], rows: &[Value]| {
-        let body = || {
-            let norm = g.broadcast_in_dim(w.row(0, rows[0])?, &g.dims(carry[0]), &[1])?;
-            let inner = g.dot(g.mul(carry[0], norm)?, w.row(1, rows[1])?, &[], &[(1, 1)])?;
-            let added = g.dot(g.unary(Unary::Tanh, inner)?, w.row(2, rows[2])?, &[], &[(1, 1)])?;
-            g.activation(g.add(carry[0], added)?)
-        };
-        Ok((vec![g.unit("layer", "Layer", body)?], vec![]))
-    };
-    let y = repeat(g, how, DEPTH, &[x], &weights, &layer)?.0[0];
-    let loss = w.over_batch(g.sum(g.mul(y, y)?, &[0, 1])?)?;
-    let gradients = g.gradients(loss, &weights, &|_| recompute)?;
-    w.outputs(loss, &gradients);
-    Ok(())
-}
-
-#[test]
-fn stacked_layers_are_gathered_one_at_a_time() {
-    let inputs = inputs(&[&[DEPTH, 16], &[DEPTH, 64, 16], &[DEPTH, 16, 64], &[16, 16]]);
-    let whole =
-        compile_planned(Lowering::Annotate, "fsdp=1", &|w| stacked(w, Loop::WrittenOut, Recompute::Nothing));
-    let expected = call(&whole, &inputs);
-    let [norm, matrix] = [16 * 4, 64 * 16 * 4];
-    let runs = DEPTH as u64;
-    for recompute in [Recompute::Nothing, Recompute::Weights, Recompute::All] {
-        for lowering in [Lowering::Annotate, Lowering::Explicit] {
-            for mesh in ["fsdp=1", "fsdp=8", "data=2,fsdp=4"] {
-                let program = compile_planned(lowering, mesh, &|w| stacked(w, Loop::Scan, recompute));
-                let what = format!("{recompute:?}, {lowering:?} on {mesh}");
-                check_close(&what, &call(&program, &inputs), &expected);
-                if mesh == "fsdp=1" {
-                    continue;
-                }
-                // Forward and backward, of each row.
-                let twice = [norm, norm, matrix, matrix, matrix, matrix].map(|bytes| (bytes, runs));
-                assert_eq!(collectives(&program, CollectiveKind::AllGather), twice, "{what}");
-                if lowering == Lowering::Explicit {
-                    let devices = if mesh == "fsdp=8" { 8 } else { 4 };
-                    let once = [norm, matrix, matrix].map(|bytes| (bytes / devices, runs));
-                    assert_eq!(collectives(&program, CollectiveKind::ReduceScatter), once, "{what}");
-                }
-                assert_eq!(collectives(&program, CollectiveKind::AllToAll), [], "{what}");
-                assert_eq!(collectives(&program, CollectiveKind::CollectivePermute), [], "{what}");
-            }
-        }
-    }
 }
 
 #[test]

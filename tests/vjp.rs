@@ -5,7 +5,7 @@ mod support;
 
 use std::ops::Range;
 
-use differences::{Build, Case, Remat, Result, SPLITS, WHOLE, check, check_on, check_whole, compile, random};
+use differences::{Build, Case, Remat, Result, SPLITS, WHOLE, check, check_on, check_whole, random};
 use shardwright_graph::{Graph, Recompute, Value};
 use shardwright_hlo::{
     ArgumentKind, AxisGroup, Binary, Comparison, DotDims, GatherDims, Op, Precision, Reduction, Role,

@@ -270,9 +270,12 @@ fn with_underscores(word: OsString) -> OsString {
     }
     let name = name.replace('-', "_");
     // HF's scripts have such a flag for what is on by default.
-    let negated = name.strip_prefix("no_").and_then(settings::find);
-    match negated.filter(|spec| spec.arity == Arity::Optional && value.is_empty()) {
-        Some(spec) => format!("--{}=no", spec.name).into(),
+    let is_switch = |name: &&str| match settings::find(name) {
+        Some(spec) => spec.arity == Arity::Optional,
+        None => foreign::find(name).is_some(),
+    };
+    match name.strip_prefix("no_").filter(is_switch).filter(|_| value.is_empty()) {
+        Some(switch) => format!("--{switch}=no").into(),
         None => format!("--{name}{value}").into(),
     }
 }

@@ -176,15 +176,17 @@ pub(super) fn find(name: &str) -> Option<&'static str> {
     names().find(|known| *known == name)
 }
 
-/// Refuses those that would change what happens, and gives a notice for each other one.
+/// Refuses those that would change what happens, and gives a notice for each other one that is not off.
 pub(super) fn check(layers: &[&Layer]) -> Result<Vec<String>, Failure> {
     let mut notices = Vec::new();
     for row in TABLE {
         for name in row.names.split_whitespace() {
             let Some(given) = layers.iter().find_map(|layer| layer.get(name)) else { continue };
+            let word = word(given);
             if row.means == Means::Nothing {
-                notices.push(format!("{name} has no effect: {}", row.why));
-            } else if !row.means.allows(&word(given)) {
+                let notice = || format!("{name} has no effect: {}", row.why);
+                notices.extend((!is_off(&word)).then(notice));
+            } else if !row.means.allows(&word) {
                 return Err(Setting::of(name, given).wrong(format!("not supported: {}", row.why)));
             }
         }
@@ -198,11 +200,15 @@ impl Means {
         match self {
             Means::Nothing => true,
             Means::Refused => word == "none",
-            Means::RefusedUnlessOff => matches!(word, "" | "no" | "false" | "n" | "f" | "0" | "none" | "[]"),
+            Means::RefusedUnlessOff => is_off(word),
             Means::RefusedUnlessOn => matches!(word, "yes" | "true" | "y" | "t" | "1"),
             Means::RefusedUnlessZero => word.parse::<f64>().is_ok_and(|number| number == 0.0),
         }
     }
+}
+
+fn is_off(word: &str) -> bool {
+    matches!(word, "" | "no" | "false" | "n" | "f" | "0" | "-1" | "none" | "[]" | "{}")
 }
 
 /// A value as one word of small letters.

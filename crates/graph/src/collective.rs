@@ -19,6 +19,11 @@ impl Graph {
         self.stored.borrow_mut().insert(x, ops);
     }
 
+    /// The same for each row that a [scan](Graph::scan) takes of `x`: one layer of stacked layers.
+    pub fn stored_rows_as(&self, x: ValueId, ops: Vec<Op>) {
+        self.stored_rows.borrow_mut().insert(x, ops);
+    }
+
     /// The operands of the devices of a group one after the other along `dim`.
     pub fn all_gather(&self, x: ValueId, dim: usize, axes: AxisGroup) -> Result<ValueId> {
         self.op(Op::AllGather { dim, axes }, &[x])

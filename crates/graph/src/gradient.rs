@@ -26,6 +26,9 @@ use crate::{Graph, GraphError};
 type Result<T> = std::result::Result<T, GraphError>;
 
 /// What of a unit is computed again in the reverse pass, instead of being kept from the forward pass.
+///
+/// Going back through a [scan](Graph::scan) never keeps weights, whatever is chosen: there would be one for each
+/// iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recompute {
     /// Nothing.
@@ -66,8 +69,9 @@ impl Graph {
     /// `recompute` says for each unit what of it is computed again in the reverse pass. The gradient of a parameter is
     /// a [`Role::Gradient`] boundary; one that `loss` does not depend on is zero.
     ///
-    /// In the body of a loop these are gradients of what one iteration computes. They go back through what was written
-    /// around the loop too, as far as `wrt` lies beyond it; of that, nothing is computed again.
+    /// In the body of a loop these are gradients of what one iteration computes; what it is handed from the one before
+    /// counts as a constant. They go back through what was written around the loop too, as far as `wrt` lies beyond it;
+    /// of that, nothing is computed again.
     ///
     /// # Errors
     /// When `loss` is not a float scalar, or depends on `wrt` through an op that has no gradient.

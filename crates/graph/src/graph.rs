@@ -23,8 +23,9 @@ pub struct Graph {
     pub(crate) location: Cell<Location>,
     /// Values that no gradient flows back through.
     pub(crate) detached: RefCell<HashSet<ValueId>>,
-    /// For values that are shards, what brings them together.
+    /// For values that are shards, what brings them together, and what does so with each of their rows.
     pub(crate) stored: RefCell<HashMap<ValueId, Vec<Op>>>,
+    pub(crate) stored_rows: RefCell<HashMap<ValueId, Vec<Op>>>,
     /// The steps of that, where they are written.
     pub(crate) assembly: RefCell<HashSet<ValueId>>,
     /// The regions that are open, the program itself first.
@@ -93,6 +94,7 @@ impl Graph {
             location: Cell::default(),
             detached: RefCell::default(),
             stored: RefCell::default(),
+            stored_rows: RefCell::default(),
             assembly: RefCell::default(),
             scopes: RefCell::new(vec![Scope::default()]),
             enclosed: RefCell::default(),

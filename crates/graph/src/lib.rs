@@ -30,6 +30,9 @@
 //! [`Graph::gradients`] appends the reverse pass to the same graph, with one rule per op (`rules.rs`). A unit can be
 //! rematerialised: its values, or [a part](Recompute) of them, are then computed a second time in the reverse pass,
 //! behind an `optimization_barrier`, instead of being kept.
+//!
+//! A body that runs for each layer, or for each micro-batch, is written once with [`Graph::scan`]. Gradients can be
+//! taken through such a loop, which adds one that runs backwards, and in it.
 #![forbid(unsafe_code)]
 
 mod collective;

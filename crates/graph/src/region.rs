@@ -52,8 +52,9 @@ impl Graph {
         let location = self.location.get();
         let results = body(&arguments);
         self.location.set(location);
-        let (instructions, constants, units) = self.close(results.is_ok());
-        Ok(Written { region: Region { arguments, instructions, results: results? }, constants, units })
+        let mut written = self.close(results.is_ok());
+        (written.region.arguments, written.region.results) = (arguments, results?);
+        Ok(written)
     }
 
     fn open(&self, counter: Option<ValueId>) {
@@ -69,7 +70,7 @@ impl Graph {
     }
 
     /// Ends the innermost region. Seen from around it, all of its units are the one instruction that comes next.
-    fn close(&self, whole: bool) -> (Vec<Instruction>, usize, Vec<(UnitId, Range<usize>)>) {
+    fn close(&self, whole: bool) -> Written {
         let scope = self.scopes.borrow_mut().pop().expect("it was opened");
         let units = self.own_units(scope.first_unit);
         let mut module = self.module.borrow_mut();
@@ -86,7 +87,7 @@ impl Graph {
         }
         self.enclosed.borrow_mut().extend(units.iter().map(|(id, _)| *id));
         let instructions = scope.constants.into_iter().chain(written).collect();
-        (instructions, count, units)
+        Written { region: Region { instructions, ..Region::default() }, constants: count, units }
     }
 
     /// The units of the region that is being written, those in regions inside it left out.
@@ -133,10 +134,10 @@ impl Graph {
         std::iter::once(self.module.borrow().instructions.clone()).chain(around).collect()
     }
 
-    /// If `x` comes from around the loop whose body is being written: what changes from one iteration to the next there.
+    /// If `x` comes from around a loop whose body is being written: what changes from one iteration to the next there.
     pub(crate) fn counter_around(&self, x: ValueId) -> Option<ValueId> {
         let scopes = self.scopes.borrow();
-        let scope = scopes.last()?;
+        let scope = scopes.iter().rev().find(|scope| scope.counter.is_some())?;
         scope.counter.filter(|_| x.index() < scope.first_value)
     }
 

@@ -161,7 +161,7 @@ impl Graph {
         };
         let expected: Vec<TensorType> = carry.iter().map(|&v| self.ty(v)).collect();
         let written = self.counted_body(length, carry, |index, carry| {
-            scan.slices = xs.iter().map(|&x| self.row(x, index)).collect::<Result<_>>()?;
+            scan.slices = xs.iter().map(|&x| self.stored_row(x, index)).collect::<Result<_>>()?;
             let start = self.position();
             let (next, ys) = body(index, carry, &scan.slices)?;
             scan.body = start..self.position();
@@ -175,6 +175,15 @@ impl Graph {
         let stacks = results.split_off(1 + carry.len());
         self.scans.borrow_mut().insert(results[0], scan);
         Ok((results.split_off(1), stacks))
+    }
+
+    /// A row of `x`, with what brings it together if it is a shard.
+    fn stored_row(&self, x: ValueId, index: ValueId) -> Result<ValueId> {
+        let row = self.row(x, index)?;
+        if let Some(ops) = self.stored_rows.borrow().get(&x) {
+            self.stored_as(row, ops.clone());
+        }
+        Ok(row)
     }
 
     fn check_rows(&self, length: usize, xs: &[ValueId]) -> std::result::Result<i32, ScanProblem> {

@@ -7,7 +7,7 @@
 //! What it turns out to use of them is then brought in, at its start:
 //!
 //! - the index is counted down, and rows are taken again;
-//! - what is made of the index alone, of what stands around the loop, or of [weights](Op::Boundary) alone is computed
+//! - what is made of the index alone, of what stands around the loop, or of [weights](Role::Weight) alone is computed
 //!   again: it would be the same array for all iterations, or a gathered parameter for each;
 //! - the rest is stacked by the forward loop, which is extended for that.
 //!
@@ -172,7 +172,7 @@ struct MadeOf {
     /// Parameters, or rows of them.
     weights: bool,
     /// The carry, or rows of anything else.
-    else_: bool,
+    activations: bool,
 }
 
 impl<'a> Body<'a> {
@@ -226,12 +226,12 @@ impl<'a> Body<'a> {
 
     /// What each value of the body is made of.
     fn made_of(&self, g: &Graph) -> HashMap<ValueId, MadeOf> {
-        let else_ = MadeOf { else_: true, ..MadeOf::default() };
+        let activations = MadeOf { activations: true, ..MadeOf::default() };
         let weights = MadeOf { weights: true, ..MadeOf::default() };
         let mut made_of = HashMap::from([(self.index, MadeOf::default())]);
-        made_of.extend(self.carry.iter().map(|&value| (value, else_)));
+        made_of.extend(self.carry.iter().map(|&value| (value, activations)));
         for (&slice, &x) in self.scan.slices.iter().zip(&self.scan.xs) {
-            made_of.insert(slice, if g.parameter(x).is_some() { weights } else { else_ });
+            made_of.insert(slice, if g.parameter(x).is_some() { weights } else { activations });
         }
         for instruction in self.constants().chain(self.code) {
             let of = |value: ValueId| match self.defined.contains(&value) {
@@ -251,12 +251,12 @@ impl MadeOf {
         MadeOf {
             around: self.around | other.around,
             weights: self.weights | other.weights,
-            else_: self.else_ | other.else_,
+            activations: self.activations | other.activations,
         }
     }
 
     fn is_computed_again(self) -> bool {
-        !self.else_ && !(self.around && self.weights)
+        !(self.activations || self.around && self.weights)
     }
 }
 

@@ -18,13 +18,12 @@
 //! Each is the transpose of one of them: `all_gather` of `reduce_scatter`, `all_reduce` of `vary`. A result of the
 //! region may vary along those axes only that split it. [`verify`](crate::verify()) holds all of this.
 
-use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding, ReplicaGroups, TextError};
 use shardwright_tensor::{Shape, TensorType};
 
-use crate::{InferError, Instruction, Module, Op, Region, ValueId, ValueType};
+use crate::{InferError, Module, Region, ValueId, ValueType};
 
 /// Devices that exchange something: those whose places in a mesh differ along these axes only. The last axis is the
 /// fastest within a group.
@@ -46,14 +45,6 @@ pub struct ManualComputation {
     pub manual_axes: Vec<AxisName>,
     /// The global type of each result, which equal shards do not say.
     pub results: Vec<TensorType>,
-}
-
-/// What is wrong with how a value varies.
-pub(crate) enum VaryingProblem<'m> {
-    /// A collective in a place where it is not defined.
-    Collective { op: &'m str, axis: AxisName, reason: &'static str },
-    /// A result of the region that varies along an axis that does not split it.
-    Result { index: usize, axis: AxisName },
 }
 
 impl AxisGroup {
@@ -201,165 +192,8 @@ impl ManualComputation {
         format!("in_shardings = {ins}, manual_axes = #sdy<manual_axes{{{axes}}}>, out_shardings = {outs}")
     }
 
-    /// Checks how the values of the region vary; see the module's documentation.
-    pub(crate) fn check_varying<'m>(&self, region: &'m Region) -> Vec<VaryingProblem<'m>> {
-        let mut varying = Varying { manual: self, axes: HashMap::new(), problems: Vec::new() };
-        for (&argument, sharding) in region.arguments.iter().zip(&self.in_shardings) {
-            varying.axes.insert(argument, self.split_over(sharding));
-        }
-        for instruction in &region.instructions {
-            varying.instruction(instruction);
-        }
-        for (index, (result, sharding)) in region.results.iter().zip(&self.out_shardings).enumerate() {
-            let found = varying.axes.remove(result).unwrap_or_default();
-            if let Some(axis) = found.difference(&self.split_over(sharding)).next().cloned() {
-                varying.problems.push(VaryingProblem::Result { index, axis });
-            }
-        }
-        varying.problems
-    }
-
-    /// The manual axes of more than one device that split an array.
-    fn split_over(&self, sharding: &NamedSharding) -> Axes {
-        let manual = sharding.spec().axes().filter(|axis| self.manual_axes.contains(axis));
-        manual.filter(|axis| sharding.mesh().axis_size(axis) > Some(1)).cloned().collect()
-    }
-
-    fn mesh(&self) -> Option<&AbstractMesh> {
+    pub(crate) fn mesh(&self) -> Option<&AbstractMesh> {
         self.in_shardings.iter().chain(&self.out_shardings).map(NamedSharding::mesh).next()
-    }
-}
-
-type Axes = BTreeSet<AxisName>;
-
-/// The axes along which the values of a region vary.
-struct Varying<'m, 'a> {
-    manual: &'a ManualComputation,
-    axes: HashMap<ValueId, Axes>,
-    problems: Vec<VaryingProblem<'m>>,
-}
-
-impl<'m> Varying<'m, '_> {
-    fn instruction(&mut self, instruction: &'m Instruction) {
-        let Instruction { op, operands, results, .. } = instruction;
-        match op {
-            Op::OptimizationBarrier => {
-                for (operand, &result) in operands.iter().zip(results) {
-                    self.extend(result, self.of(operand));
-                }
-                return;
-            }
-            Op::While => return self.while_loop(instruction),
-            Op::If | Op::Case => return self.branches(instruction),
-            _ => {}
-        }
-        let mut axes = Axes::new();
-        self.collect(instruction, &mut axes);
-        match op {
-            Op::AllGather { axes: group, .. } | Op::ReduceScatter { axes: group, .. } => {
-                self.group(instruction, group, &axes, true);
-            }
-            Op::AllReduce { axes: group, .. } => {
-                self.group(instruction, group, &axes, true);
-                axes.retain(|axis| !group.axes().contains(axis));
-            }
-            Op::Vary(group) => {
-                self.group(instruction, group, &axes, false);
-                axes.extend(group.axes().iter().cloned());
-            }
-            _ => {}
-        }
-        for &result in results {
-            self.axes.insert(result, axes.clone());
-        }
-    }
-
-    /// The state of a loop varies along the axes that it does at first, those that an iteration makes it vary along,
-    /// and those along which devices may differ in how often it runs.
-    fn while_loop(&mut self, Instruction { operands, results, regions, .. }: &'m Instruction) {
-        let [condition, body] = &regions[..] else { return };
-        for region in regions {
-            for (operand, &argument) in operands.iter().zip(&region.arguments) {
-                self.extend(argument, self.of(operand));
-            }
-        }
-        // What is found wrong on the way is found in the last pass too.
-        let known = self.problems.len();
-        loop {
-            self.problems.truncate(known);
-            regions.iter().flat_map(|region| &region.instructions).for_each(|inner| self.instruction(inner));
-            let runs: Axes = condition.results.iter().flat_map(|result| self.of(result)).collect();
-            let mut news = false;
-            for (index, result) in body.results.iter().enumerate() {
-                let axes: Axes = self.of(result).union(&runs).cloned().collect();
-                for region in regions {
-                    news |= region.arguments.get(index).is_some_and(|&a| self.extend(a, axes.clone()));
-                }
-            }
-            if !news {
-                break;
-            }
-        }
-        for (&result, argument) in results.iter().zip(&body.arguments) {
-            self.extend(result, self.of(argument));
-        }
-    }
-
-    /// Results of branches vary as those of each branch do, and along the axes where devices may take different ones.
-    fn branches(&mut self, Instruction { operands, results, regions, .. }: &'m Instruction) {
-        let chosen: Axes = operands.iter().flat_map(|operand| self.of(operand)).collect();
-        for region in regions {
-            region.instructions.iter().for_each(|inner| self.instruction(inner));
-            for (inner, &result) in region.results.iter().zip(results) {
-                self.extend(result, self.of(inner));
-            }
-        }
-        for &result in results {
-            self.extend(result, chosen.clone());
-        }
-    }
-
-    fn of(&self, value: &ValueId) -> Axes {
-        self.axes.get(value).cloned().unwrap_or_default()
-    }
-
-    /// Adds axes along which a value varies, and tells whether that is news.
-    fn extend(&mut self, value: ValueId, axes: Axes) -> bool {
-        let known = self.axes.entry(value).or_default();
-        let before = known.len();
-        known.extend(axes);
-        known.len() > before
-    }
-
-    /// Adds the axes of everything that an instruction uses, in its own regions too.
-    fn collect(&self, instruction: &Instruction, axes: &mut Axes) {
-        let used = instruction.operands.iter().filter_map(|operand| self.axes.get(operand));
-        axes.extend(used.flatten().cloned());
-        let inner = instruction.regions.iter().flat_map(|region| &region.instructions);
-        inner.for_each(|inner| self.collect(inner, axes));
-    }
-
-    /// Checks a collective whose operand has to vary along all of its axes, or none.
-    fn group(&mut self, instruction: &'m Instruction, group: &AxisGroup, found: &Axes, varies: bool) {
-        let Some(first) = group.axes().first() else { return };
-        let op = instruction.op.name();
-        let mut problem = |axis: &AxisName, reason| {
-            let axis = axis.clone();
-            self.problems.push(VaryingProblem::Collective { op, axis, reason });
-        };
-        if self.manual.mesh() != Some(group.mesh()) {
-            return problem(first, "its mesh is not that of the region around it");
-        }
-        for axis in group.axes() {
-            if !self.manual.manual_axes.contains(axis) {
-                problem(axis, "the region around it is not manual there");
-            } else if found.contains(axis) != varies {
-                problem(
-                    axis,
-                    if varies { "its operand is the same there" } else { "its operand varies there" },
-                );
-            }
-        }
     }
 }
 
@@ -369,7 +203,7 @@ mod tests {
     use shardwright_tensor::DType;
 
     use super::*;
-    use crate::{Binary, Location, Reduction, print, verify};
+    use crate::{Binary, Location, Op, Reduction, print, verify};
 
     fn mesh() -> AbstractMesh {
         AbstractMesh::parse("data=2,fsdp=2").unwrap()

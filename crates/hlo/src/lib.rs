@@ -48,6 +48,7 @@ mod signature;
 mod stated;
 mod text;
 mod uses;
+mod varying;
 mod verify;
 
 pub use collective::{AxisGroup, ManualComputation};

@@ -20,8 +20,8 @@ use shardwright_mesh::AxisName;
 use shardwright_tensor::TensorType;
 use thiserror::Error;
 
-use crate::collective::VaryingProblem;
 use crate::infer::{List, infer_instruction};
+use crate::varying::VaryingProblem;
 use crate::{
     Argument, ArgumentKind, AxisGroup, Function, InferError, Instruction, ManualComputation, Module, Op,
     Output, Region, Role, Unit, ValueId, ValueType,

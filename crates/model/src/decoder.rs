@@ -15,9 +15,12 @@ use shardwright_tensor::{DType, HostArray};
 
 use crate::layer::{Layer, norm};
 use crate::rotary::{Rotation, rotation};
-use crate::{LayerKind, ModelConfig, ParameterInfo, parameters};
+use crate::stacked::LAYERS;
+use crate::{
+    LayerKind, ModelConfig, ParameterInfo, StackError, StackedParameter, parameters, stacked_parameters,
+};
 
-type Result<T> = std::result::Result<T, GraphError>;
+type Result<T, E = GraphError> = std::result::Result<T, E>;
 
 /// A value for each parameter of a model, by name.
 pub struct Weights<'c> {
@@ -31,6 +34,19 @@ impl<'c> Weights<'c> {
     pub fn new(config: &'c ModelConfig, mut value: impl FnMut(&ParameterInfo) -> Value) -> Weights<'c> {
         let values = parameters(config).iter().map(|p| (p.name.clone(), value(p))).collect();
         Weights { config, values }
+    }
+
+    /// The same for a model whose layers are stacked, in the order of [`stacked_parameters`]. [`logits`] then runs over
+    /// its layers in a loop.
+    ///
+    /// # Errors
+    /// When layers are of several kinds.
+    pub fn stacked(
+        config: &'c ModelConfig,
+        mut value: impl FnMut(&StackedParameter) -> Value,
+    ) -> Result<Weights<'c>, StackError> {
+        let values = stacked_parameters(config)?.into_iter().map(|p| (p.name.clone(), value(&p))).collect();
+        Ok(Weights { config, values })
     }
 
     fn get(&self, name: &str) -> Value {
@@ -101,17 +117,49 @@ impl Decoder<'_> {
         let mut hidden = g.unit("model.embed_tokens", classes.embedding, embed)?;
         let positions = g.dims(input_ids)[1];
         let rotations = g.unit("model.rotary_emb", classes.rotary, || self.rotations(positions))?;
-        for (index, &kind) in self.config.layer_kinds().iter().enumerate() {
-            let path = format!("model.layers.{index}");
-            let weights = self.weights.within(&path);
-            let rotation = match kind {
-                LayerKind::Full => rotations[0],
-                LayerKind::Sliding => rotations[1],
-            };
-            let layer = Layer { g, config: self.config, path: &path, weights: &weights, kind, rotation };
-            hidden = g.unit(&path, classes.decoder_layer, || g.activation(layer.run(hidden)?))?;
+        let stacks = self.weights.within(LAYERS);
+        if stacks.is_empty() {
+            for (index, &kind) in self.config.layer_kinds().iter().enumerate() {
+                let path = format!("model.layers.{index}");
+                hidden = self.layer(&path, &self.weights.within(&path), kind, rotations, hidden)?;
+            }
+        } else {
+            hidden = self.stacked(&stacks, rotations, hidden)?;
         }
         norm(g, self.config, "model.norm", self.weights.get("model.norm.weight"), hidden)
+    }
+
+    fn layer(
+        &self,
+        path: &str,
+        weights: &BTreeMap<&str, Value>,
+        kind: LayerKind,
+        rotations: [Rotation; 2],
+        hidden: Value,
+    ) -> Result<Value> {
+        let (g, config) = (self.g, self.config);
+        let rotation = match kind {
+            LayerKind::Full => rotations[0],
+            LayerKind::Sliding => rotations[1],
+        };
+        let layer = Layer { g, config, path, weights, kind, rotation };
+        g.unit(path, config.classes().decoder_layer, || g.activation(layer.run(hidden)?))
+    }
+
+    /// All layers, in a loop over the rows of their stacked weights.
+    fn stacked(
+        &self,
+        stacks: &BTreeMap<&str, Value>,
+        rotations: [Rotation; 2],
+        hidden: Value,
+    ) -> Result<Value> {
+        let kinds = self.config.layer_kinds();
+        let xs: Vec<Value> = stacks.values().copied().collect();
+        let body = |_, carry: &[Value], rows: &[Value]| {
+            let weights = stacks.keys().copied().zip(rows.iter().copied()).collect();
+            Ok((vec![self.layer(LAYERS, &weights, kinds[0], rotations, carry[0])?], Vec::new()))
+        };
+        Ok(self.g.scan(kinds.len(), &[hidden], &xs, body)?.0[0])
     }
 
     /// The rotation in layers that see everything, and that in layers that see a window.

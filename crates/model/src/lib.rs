@@ -42,6 +42,7 @@ mod layer;
 mod loss;
 mod parameters;
 mod rotary;
+mod stacked;
 mod tensor;
 
 pub use config::{ConfigError, ConfigProblem, LayerKind, ModelConfig};
@@ -49,4 +50,5 @@ pub use decoder::{Weights, logits};
 pub use loss::{CausalLoss, IGNORED_LABEL, causal_loss};
 pub use parameters::{Init, ModuleInfo, ParameterInfo, ParameterKind, modules, parameter_count, parameters};
 pub use rotary::{RotaryConfig, RotaryError, RotaryScaling, Rotation, rotation};
+pub use stacked::{StackError, StackedParameter, stacked_modules, stacked_parameters};
 pub use tensor::{TensorError, TensorStyle, tensor_plan};

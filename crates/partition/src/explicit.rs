@@ -330,6 +330,18 @@ mod tests {
         );
     }
 
+    #[test]
+    fn rows_are_gathered_where_dim_0_is_whole() {
+        let wide = plan(&program(&[4, 16]), "data=2,fsdp=4", &PlanOptions::default());
+        let gathers = Shards::new(&wide).unwrap().row_gathers(0).unwrap();
+        let [Op::Vary(replicas), Op::AllGather { dim: 0, axes }] = &gathers[..] else {
+            panic!("{gathers:?}");
+        };
+        assert_eq!((names(replicas), names(axes)), (vec!["data"], vec!["fsdp"]));
+        let deep = plan(&program(&[16, 4]), "fsdp=8", &PlanOptions::default());
+        expect!["w: dim 0 is split over mesh axis fsdp, and the program takes one index of it at a time; split another dim"].assert_eq(&Shards::new(&deep).unwrap().row_gathers(0).unwrap_err().to_string());
+    }
+
     /// Gathers over one axis after the other, on the host.
     fn gathered(n: usize, mesh: &AbstractMesh, spec: &str) -> Vec<Vec<usize>> {
         const PADDING: usize = usize::MAX;

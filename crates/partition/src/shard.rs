@@ -1,6 +1,6 @@
 //! A verified program with its shardings: what a runtime compiles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardwright_hlo::proto::AnnotateError;
 use shardwright_hlo::{
@@ -307,17 +307,30 @@ pub(crate) fn parameters_of(module: &Module) -> BTreeMap<ValueId, usize> {
     known
 }
 
+/// The parameters of which the program takes one index of dim 0 at a time, as a loop over layers does.
+pub(crate) fn parameters_by_row(module: &Module) -> BTreeSet<usize> {
+    let known = parameters_of(module);
+    let all = module.all_instructions().into_iter();
+    let rows = all.filter(|instruction| takes_row(module, instruction));
+    rows.filter_map(|instruction| known.get(&instruction.operands[0]).copied()).collect()
+}
+
 /// Whether what an instruction gives is its operands, or a row of the first one.
 fn hands_on(module: &Module, instruction: &Instruction) -> bool {
-    let dims = |value: ValueId| module.ty(value).dims();
     match &instruction.op {
         Op::Boundary(Role::Weight) | Op::OptimizationBarrier | Op::Convert(_) => true,
-        Op::DynamicSlice { sizes } => {
-            sizes.first() == Some(&1) && sizes[1..] == dims(instruction.operands[0])[1..]
+        Op::Reshape(shape) => {
+            module.ty(instruction.operands[0]).dims().split_first() == Some((&1, shape.dims()))
         }
-        Op::Reshape(shape) => dims(instruction.operands[0]).split_first() == Some((&1, shape.dims())),
-        _ => false,
+        _ => takes_row(module, instruction),
     }
+}
+
+/// Whether an instruction takes its first operand at one index of dim 0.
+fn takes_row(module: &Module, instruction: &Instruction) -> bool {
+    let Op::DynamicSlice { sizes } = &instruction.op else { return false };
+    let whole = module.ty(instruction.operands[0]).dims();
+    matches!((sizes.split_first(), whole.split_first()), (Some((1, row)), Some((_, rest))) if row == rest)
 }
 
 /// For each value that is added into the gradient of a parameter: the index of that argument.

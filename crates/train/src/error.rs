@@ -70,6 +70,19 @@ pub enum TrainError {
     /// A tensor axis that does not fit the model.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// A batch of all devices that does not divide.
+    #[error(
+        "global_batch_size {global} does not divide into {shards} devices that split a batch, times {accumulated} batches accumulated; \
+         make it a multiple of {}", .shards.saturating_mul(*.accumulated)
+    )]
+    GlobalBatch {
+        /// Its examples.
+        global: usize,
+        /// Into how many parts the mesh splits a batch.
+        shards: usize,
+        /// How many batches make a step.
+        accumulated: usize,
+    },
     /// Fully sharded training in which nothing would be sharded.
     #[error(
         "none of the {parameters} parameters can be split over the {devices} devices of mesh axis {axis}; pass --fsdp no_shard to train without sharding"
@@ -177,6 +190,7 @@ impl TrainError {
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)
+            | TrainError::GlobalBatch { .. }
             | TrainError::NothingToDo
             | TrainError::Precision(_)
             | TrainError::Accumulation { .. }

@@ -9,6 +9,7 @@ use shardwright_runtime::Runtime;
 use crate::evaluate::Evaluator;
 use crate::interval::{is_due, steps_between};
 use crate::log::{LogFolder, RunLog};
+use crate::programs::per_device;
 use crate::readings::{MetricRows, Reading, Readings, Started};
 use crate::results::TrainerState;
 use crate::{
@@ -269,7 +270,8 @@ impl<'a> Run<'a> {
 
     /// Where the run stands, and its log.
     pub(crate) fn trainer_state(&self, results: &TrainResults) -> TrainerState {
-        let TrainConfig { logging, evaluation, per_device_train_batch_size, .. } = self.tools.config;
+        let TrainConfig { logging, evaluation, .. } = self.tools.config;
+        let mesh = self.tools.step.executable().mesh();
         TrainerState {
             best_metric: (),
             best_model_checkpoint: (),
@@ -281,7 +283,7 @@ impl<'a> Run<'a> {
             max_steps: self.total_steps,
             num_train_epochs: self.epoch(self.total_steps).ceil() as usize,
             total_flos: results.total_flos,
-            train_batch_size: *per_device_train_batch_size,
+            train_batch_size: per_device(self.tools.batches.plan(), mesh.shape()),
         }
     }
 }

@@ -45,7 +45,12 @@ fn gzip(contents: &str) -> Vec<u8> {
 
 #[test]
 fn csv_rows_are_records_of_the_text_column() {
-    check("a.csv", "id,text\n1,a b\n2,\"quoted, \"\"and\"\"\nbroken\"\n", None, expect![[r#"["a b", "quoted, \"and\"\nbroken"]"#]]);
+    check(
+        "a.csv",
+        "id,text\n1,a b\n2,\"quoted, \"\"and\"\"\nbroken\"\n",
+        None,
+        expect![[r#"["a b", "quoted, \"and\"\nbroken"]"#]],
+    );
     check("a.CSV", "\u{feff}text,id\r\na,1\r\n\r\n,2\r\n", None, expect![[r#"["a", ""]"#]]);
     check("a.csv", "title,body\na,b\n", None, expect![[r#"["a"]"#]]);
     check("a.csv", "title,body\na,b\n", Some("body"), expect![[r#"["b"]"#]]);
@@ -55,50 +60,153 @@ fn csv_rows_are_records_of_the_text_column() {
 
 #[test]
 fn bad_csv_is_located() {
-    check("a.csv", "id,text\n1,a\n2\n", None, expect!["a.csv: line 3 has 1 fields, expected 2, as in the header"]);
-    check("a.csv", "id,text\n1,\"a\nb\"\n2,a,b\n", None, expect!["a.csv: line 4 has 3 fields, expected 2, as in the header"]);
-    check("a.csv", "id,title\n1,a\n", Some("text"), expect!["a.csv: the header has no column `text`, its columns are: id, title"]);
-    check("a.csv", b"id,text\n1,a\n2,b\xe9c\n", None, expect!["a.csv: line 3, column `text` holds the byte 0xe9, which is not UTF-8: convert the file or leave it out"]);
+    check(
+        "a.csv",
+        "id,text\n1,a\n2\n",
+        None,
+        expect!["a.csv: line 3 has 1 fields, expected 2, as in the header"],
+    );
+    check(
+        "a.csv",
+        "id,text\n1,\"a\nb\"\n2,a,b\n",
+        None,
+        expect!["a.csv: line 4 has 3 fields, expected 2, as in the header"],
+    );
+    check(
+        "a.csv",
+        "id,title\n1,a\n",
+        Some("text"),
+        expect!["a.csv: the header has no column `text`, its columns are: id, title"],
+    );
+    check(
+        "a.csv",
+        b"id,text\n1,a\n2,b\xe9c\n",
+        None,
+        expect![
+            "a.csv: line 3, column `text` holds the byte 0xe9, which is not UTF-8: convert the file or leave it out"
+        ],
+    );
 }
 
 #[test]
 fn json_lists_are_read_element_by_element() {
     check("a.json", "[]", None, expect!["[]"]);
-    check("a.json", "\u{feff} [\n  {\"id\": 1, \"text\": \"a\"},\n  {\"text\": \"b]}\"}\n]\n", None, expect![[r#"["a", "b]}"]"#]]);
+    check(
+        "a.json",
+        "\u{feff} [\n  {\"id\": 1, \"text\": \"a\"},\n  {\"text\": \"b]}\"}\n]\n",
+        None,
+        expect![[r#"["a", "b]}"]"#]],
+    );
     check("a.json", "[{\"id\": 1, \"body\": \"first\", \"more\": \"x\"}]", None, expect![[r#"["first"]"#]]);
     check("a.json", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n", None, expect![[r#"["a", "b"]"#]]);
 }
 
 #[test]
 fn bad_json_lists_are_located() {
-    check("a.json", "[", None, expect!["a.json: line 1, column 2 is not JSON: EOF while parsing a value; expected a list of objects"]);
-    check("a.json", "[{\"text\": \"a\"}\n", None, expect!["a.json: line 2, column 1 is not JSON: the file ends; expected `,` or `]`"]);
-    check("a.json", "[{\"text\": \"a\"},\n  {\"text\": }]", None, expect!["a.json: line 2, column 12 is not JSON: expected value; expected a list of objects"]);
-    check("a.json", "[{\"text\": \"a\"},]", None, expect!["a.json: line 1, column 16 is not JSON: expected value; expected a list of objects"]);
-    check("a.json", "[{\"text\": \"a\"} {\"text\": \"b\"}]", None, expect!["a.json: line 1, column 16 is not JSON: found `{`; expected `,` or `]`"]);
-    check("a.json", "[{\"text\": \"a\"}, 1]", None, expect!["a.json: row 2 holds a number, expected an object"]);
-    check("a.json", "[{\"text\": \"a\"}, {\"text\": null}]", None, expect!["a.json: row 2, column `text` holds null, expected a string"]);
-    check("a.json", "[{\"text\": \"a\"}]\n\n[]", None, expect!["a.json: line 3, column 1 is not JSON: found `[`; expected nothing behind the list"]);
-    check("a.json", "[".repeat(100_000), None, expect!["a.json: line 1, column 129 is not JSON: recursion limit exceeded; expected a list of objects"]);
+    check(
+        "a.json",
+        "[",
+        None,
+        expect![
+            "a.json: line 1, column 2 is not JSON: EOF while parsing a value; expected a list of objects"
+        ],
+    );
+    check(
+        "a.json",
+        "[{\"text\": \"a\"}\n",
+        None,
+        expect!["a.json: line 2, column 1 is not JSON: the file ends; expected `,` or `]`"],
+    );
+    check(
+        "a.json",
+        "[{\"text\": \"a\"},\n  {\"text\": }]",
+        None,
+        expect!["a.json: line 2, column 12 is not JSON: expected value; expected a list of objects"],
+    );
+    check(
+        "a.json",
+        "[{\"text\": \"a\"},]",
+        None,
+        expect!["a.json: line 1, column 16 is not JSON: expected value; expected a list of objects"],
+    );
+    check(
+        "a.json",
+        "[{\"text\": \"a\"} {\"text\": \"b\"}]",
+        None,
+        expect!["a.json: line 1, column 16 is not JSON: found `{`; expected `,` or `]`"],
+    );
+    check(
+        "a.json",
+        "[{\"text\": \"a\"}, 1]",
+        None,
+        expect!["a.json: row 2 holds a number, expected an object"],
+    );
+    check(
+        "a.json",
+        "[{\"text\": \"a\"}, {\"text\": null}]",
+        None,
+        expect!["a.json: row 2, column `text` holds null, expected a string"],
+    );
+    check(
+        "a.json",
+        "[{\"text\": \"a\"}]\n\n[]",
+        None,
+        expect!["a.json: line 3, column 1 is not JSON: found `[`; expected nothing behind the list"],
+    );
+    check(
+        "a.json",
+        "[".repeat(100_000),
+        None,
+        expect![
+            "a.json: line 1, column 129 is not JSON: recursion limit exceeded; expected a list of objects"
+        ],
+    );
 }
 
 #[test]
 fn the_first_column_that_holds_a_string_is_the_text() {
-    check("a.jsonl", "{\"id\": 1, \"body\": \"a\"}\n{\"id\": 2, \"body\": \"b\"}\n", None, expect![[r#"["a", "b"]"#]]);
-    check("a.jsonl", "{\"id\": 1, \"score\": 2}\n", None, expect!["a.jsonl: line 1, column `id` holds a number, expected a string"]);
+    check(
+        "a.jsonl",
+        "{\"id\": 1, \"body\": \"a\"}\n{\"id\": 2, \"body\": \"b\"}\n",
+        None,
+        expect![[r#"["a", "b"]"#]],
+    );
+    check(
+        "a.jsonl",
+        "{\"id\": 1, \"score\": 2}\n",
+        None,
+        expect!["a.jsonl: line 1, column `id` holds a number, expected a string"],
+    );
     check("a.jsonl", "{}\n", None, expect!["a.jsonl: line 1 has no column `text`, its columns are: "]);
 }
 
 #[test]
 fn files_in_gzip_are_those_inside() {
     check("a.txt.gz", gzip("a\nb"), None, expect![[r#"["a\n", "b"]"#]]);
-    check("a.jsonl.gz", [gzip("{\"text\": \"a\"}\n"), gzip("{\"text\": \"b\"}\n")].concat(), None, expect![[r#"["a", "b"]"#]]);
+    check(
+        "a.jsonl.gz",
+        [gzip("{\"text\": \"a\"}\n"), gzip("{\"text\": \"b\"}\n")].concat(),
+        None,
+        expect![[r#"["a", "b"]"#]],
+    );
     check("a.csv.GZ", gzip("text\na\n"), None, expect![[r#"["a"]"#]]);
     check("a.json.gz", gzip("[{\"text\": \"a\"}]"), None, expect![[r#"["a"]"#]]);
     check("a.txt.gz", "plain", None, expect!["cannot read a.txt.gz: unexpected end of file"]);
     let whole = gzip(&"abcdefg".repeat(1000));
-    check("a.txt.gz", &whole[..whole.len() / 2], None, expect!["cannot read a.txt.gz: incomplete deflate stream"]);
-    check("a.parquet.gz", gzip("text\na\n"), None, expect!["a.parquet.gz cannot be read as Parquet: Invalid Parquet file. Corrupt footer; the file may be cut off, fetch it again"]);
+    check(
+        "a.txt.gz",
+        &whole[..whole.len() / 2],
+        None,
+        expect!["cannot read a.txt.gz: incomplete deflate stream"],
+    );
+    check(
+        "a.parquet.gz",
+        gzip("text\na\n"),
+        None,
+        expect![
+            "a.parquet.gz cannot be read as Parquet: Invalid Parquet file. Corrupt footer; the file may be cut off, fetch it again"
+        ],
+    );
 }
 
 #[test]
@@ -113,16 +221,62 @@ fn parquet_rows_are_those_of_the_text_column() {
 
 #[test]
 fn bad_parquet_is_located() {
-    check_stored("null.parquet", None, expect!["null.parquet: row 3, column `text` holds null, expected a string"]);
-    check_stored("zstd.parquet", None, expect!["zstd.parquet: column `text` is compressed with zstd, expected snappy, gzip or nothing: write the file again with one of them"]);
-    check_stored("numbers.parquet", None, expect!["numbers.parquet: the header, column `text` holds double, expected a string"]);
-    check_stored("without_text.parquet", None, expect!["without_text.parquet: no column holds text, its columns are: id (int64)"]);
-    check_stored("without_text.parquet", Some("body"), expect!["without_text.parquet: the header has no column `body`, its columns are: id (int64)"]);
-    check_stored("without_text.parquet", Some("words"), expect!["without_text.parquet: the header has no column `words`, its columns are: id (int64)"]);
-    check_stored("latin1.parquet", None, expect!["latin1.parquet: row 2, column `text` holds the byte 0xe9, which is not UTF-8: convert the file or leave it out"]);
-    check("a.parquet", "text", None, expect!["a.parquet cannot be read as Parquet: EOF: Parquet file too small. Size is 4 but need 8; the file may be cut off, fetch it again"]);
+    check_stored(
+        "null.parquet",
+        None,
+        expect!["null.parquet: row 3, column `text` holds null, expected a string"],
+    );
+    check_stored(
+        "zstd.parquet",
+        None,
+        expect![
+            "zstd.parquet: column `text` is compressed with zstd, expected snappy, gzip or nothing: write the file again with one of them"
+        ],
+    );
+    check_stored(
+        "numbers.parquet",
+        None,
+        expect!["numbers.parquet: the header, column `text` holds double, expected a string"],
+    );
+    check_stored(
+        "without_text.parquet",
+        None,
+        expect!["without_text.parquet: no column holds text, its columns are: id (int64)"],
+    );
+    check_stored(
+        "without_text.parquet",
+        Some("body"),
+        expect!["without_text.parquet: the header has no column `body`, its columns are: id (int64)"],
+    );
+    check_stored(
+        "without_text.parquet",
+        Some("words"),
+        expect!["without_text.parquet: the header has no column `words`, its columns are: id (int64)"],
+    );
+    check_stored(
+        "latin1.parquet",
+        None,
+        expect![
+            "latin1.parquet: row 2, column `text` holds the byte 0xe9, which is not UTF-8: convert the file or leave it out"
+        ],
+    );
+    check(
+        "a.parquet",
+        "text",
+        None,
+        expect![
+            "a.parquet cannot be read as Parquet: EOF: Parquet file too small. Size is 4 but need 8; the file may be cut off, fetch it again"
+        ],
+    );
     let whole = fs::read(stored("snappy.parquet")).unwrap();
-    check("cut.parquet", &whole[..whole.len() / 2], None, expect!["cut.parquet cannot be read as Parquet: Invalid Parquet file. Corrupt footer; the file may be cut off, fetch it again"]);
+    check(
+        "cut.parquet",
+        &whole[..whole.len() / 2],
+        None,
+        expect![
+            "cut.parquet cannot be read as Parquet: Invalid Parquet file. Corrupt footer; the file may be cut off, fetch it again"
+        ],
+    );
 }
 
 /// Each byte of a small file is changed in two ways. Reading ends, in rows or in an error that names the file.
@@ -162,8 +316,18 @@ fn patterns_are_the_files_that_they_fit() {
     check("in/[x].txt", expect!["in/[x].txt"]);
     check("in/[ab].txt", expect!["in/a.txt in/b.txt"]);
     check("in/*.csv", expect!["no file is called in/*.csv, and none fits it as a pattern"]);
-    check("in/**", expect!["no file is called in/**, and none fits it as a pattern; 2 folders do: for the files in them, end it with /* or, at any depth, with /**/*"]);
-    check("in/a**", expect!["in/a** is neither a file nor a pattern of files: recursive wildcards must form a single path component at character 20"]);
+    check(
+        "in/**",
+        expect![
+            "no file is called in/**, and none fits it as a pattern; 2 folders do: for the files in them, end it with /* or, at any depth, with /**/*"
+        ],
+    );
+    check(
+        "in/a**",
+        expect![
+            "in/a** is neither a file nor a pattern of files: recursive wildcards must form a single path component at character 20"
+        ],
+    );
     check("in/missing.txt", expect!["cannot read in/missing.txt: No such file or directory (os error 2)"]);
 }
 

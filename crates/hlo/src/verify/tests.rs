@@ -95,6 +95,15 @@ fn states_and_gradients_belong_to_parameters() {
             module m has 1 problem
               instruction 1 (boundary) names argument 7, which is not a parameter"#]],
     );
+    check(
+        |m| {
+            let g = m.push(Op::Boundary(Role::RowGradient { parameter: 0 }), &[ValueId(3)]).unwrap();
+            m.add_output("g", g[0]);
+        },
+        expect![[r#"
+            module m has 1 problem
+              instruction 1 (boundary) has shape f32[2], its parameter w is f32[2] and it is without dim 0"#]],
+    );
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod parameters;
 mod subject;
 mod table;
 mod traffic;
+mod turns;
 mod types;
 mod units;
 mod verdict;
@@ -36,6 +37,7 @@ mod verdict;
 pub use compare::{Comparison, ComparisonDifference, ComparisonRow};
 use shardwright_hlo::compiled::{Collective, CompiledProgram};
 pub use subject::{Fsdp, Subject, SubjectArgument, SubjectOutput, SubjectUnit};
+pub use turns::Turns;
 pub use types::{
     Cause, ClassBytes, CompiledMemory, ExplainedCollective, Explanation, Grade, MemoryClass, MemoryPoint,
     MemoryReport, ParameterReport, Pass, Piece, Purpose, Reduced, Runs, Traffic, UnitReport, Verdict, Volume,

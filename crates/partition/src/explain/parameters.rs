@@ -137,7 +137,8 @@ fn of_gathers(
     let may_gather_again =
         plan.subject.fsdp.as_ref().is_some_and(|fsdp| fsdp.strategy.reshards_after_forward());
     let planned = plan.gathers(argument);
-    if forward.saturating_add(backward) > if may_gather_again { 2 } else { planned } {
+    let most = if may_gather_again { argument.turns.gathered.saturating_mul(2) } else { planned };
+    if forward.saturating_add(backward) > most {
         grade = Grade::Costly;
         summary += &format!(" where the plan has {planned}");
     }

@@ -6,6 +6,7 @@ use shardwright_hlo::{ArgumentKind, Instruction, Module, Op, Phase, Role, Unit, 
 use shardwright_mesh::{AbstractMesh, AxisName, NamedSharding};
 use shardwright_tensor::TensorType;
 
+use super::turns::{Turns, turns};
 use crate::shard::parameters_of;
 use crate::{PlannedArgument, PlannedOutput, ShardingPlan, Strategy, WrapPolicy};
 
@@ -46,6 +47,8 @@ pub struct SubjectArgument {
     pub sharding: NamedSharding,
     /// Whether the program gathers it a second time, for the backward pass; none where that cannot be told.
     pub gathers_again: Option<bool>,
+    /// How often a run comes to it.
+    pub turns: Turns,
 }
 
 /// One output of a program.
@@ -72,9 +75,11 @@ impl Subject {
     /// A program that a plan was made for, with the units that are wrapped.
     pub fn of_module(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> Subject {
         let again = gathered_again(module);
+        let turns = turns(module);
         let mut subject = Subject::of_plan(plan);
         for (index, argument) in subject.arguments.iter_mut().enumerate() {
             argument.gathers_again = Some(again.contains(&index));
+            argument.turns = turns[index];
         }
         let wrapped = module.units.iter().filter(|unit| wrap.wraps(&unit.path));
         let unit = |unit: &Unit| SubjectUnit { path: unit.path.clone(), class: unit.class.clone() };
@@ -90,6 +95,7 @@ impl Subject {
             kind: a.kind,
             sharding: a.sharding.clone(),
             gathers_again: None,
+            turns: Turns::ONCE,
         };
         let output =
             |o: &PlannedOutput| SubjectOutput { name: o.name.clone(), ty: o.ty.clone(), updates: o.donor };

@@ -27,6 +27,7 @@ impl Case {
                 kind,
                 sharding: NamedSharding::new(&mesh, spec.parse().unwrap()).unwrap(),
                 gathers_again: None,
+                turns: Turns::ONCE,
             };
         let arguments: Vec<SubjectArgument> =
             ["down", "up", "x"].into_iter().zip(kinds).zip(arguments).map(argument).collect();

@@ -71,7 +71,8 @@ impl<'a> Plan<'a> {
         match &self.subject.fsdp {
             Some(fsdp) if self.subject.is_split(argument) => {
                 let gathers_again = argument.gathers_again.unwrap_or(self.gathers_again);
-                if gathers_again && fsdp.strategy.reshards_after_forward() { 2 } else { 1 }
+                let passes = if gathers_again && fsdp.strategy.reshards_after_forward() { 2 } else { 1 };
+                argument.turns.gathered.saturating_mul(passes)
             }
             _ => 0,
         }
@@ -118,7 +119,7 @@ fn predicted(plan: &Plan<'_>) -> Vec<(Key, Volume)> {
             let gathers = Volume::of(AllGather, bytes, devices, plan.gathers(parameter));
             predicted.push(((Purpose::Weight, axes.clone()), gathers));
             if is_trained {
-                let scatter = Volume::of(ReduceScatter, bytes, devices, 1);
+                let scatter = Volume::of(ReduceScatter, bytes, devices, parameter.turns.reduced);
                 predicted.push(((Purpose::Gradient, axes), scatter));
             }
             bytes = bytes.div_ceil(devices.max(1) as u64);
@@ -130,7 +131,8 @@ fn predicted(plan: &Plan<'_>) -> Vec<(Key, Volume)> {
         if is_trained && !summed.is_empty() {
             let replicas = summed.iter().map(|axis| subject.size(axis)).product();
             let axes = summed.iter().map(ToString::to_string).collect();
-            predicted.push(((Purpose::Gradient, Some(axes)), Volume::of(AllReduce, bytes, replicas, 1)));
+            let sum = Volume::of(AllReduce, bytes, replicas, parameter.turns.reduced);
+            predicted.push(((Purpose::Gradient, Some(axes)), sum));
         }
     }
     predicted

@@ -6,7 +6,7 @@ use shardwright_tensor::TensorType;
 
 use super::batch::{batch_spec_of, data_axes};
 use super::dim::split_dim;
-use crate::foreign::uses_of_arguments;
+use crate::shard::parameters_by_row;
 use crate::tensor::{is_tensor_axis, split_further, tensor_size};
 use crate::{
     Decision, DimRule, KindSource, ModulePattern, PlanError, PlannedArgument, PlannedOutput, ShardingPlan,
@@ -54,8 +54,8 @@ impl ShardingPlan {
         options: &PlanOptions,
     ) -> Result<ShardingPlan, PlanError> {
         check_mesh(mesh, options)?;
-        let uses = uses_of_arguments(module);
-        let sliced = |index: usize| uses[index].sliced;
+        let by_row = parameters_by_row(module);
+        let sliced = |index: usize| by_row.contains(&index).then_some(0);
         let planned = |(index, argument): (usize, &Argument)| {
             let (spec, decision) = argument_spec(module, index, mesh, options, &sliced)?;
             let kind = (argument.kind, KindSource::Program);

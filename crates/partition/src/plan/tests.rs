@@ -1,7 +1,7 @@
 use expect_test::{Expect, expect};
-use shardwright_hlo::Module;
+use shardwright_hlo::{Module, Op, ValueId};
 use shardwright_mesh::{PhysicalDevice, PhysicalTopology, TorusPosition};
-use shardwright_tensor::DType;
+use shardwright_tensor::{DType, HostArray};
 
 use super::*;
 
@@ -173,4 +173,33 @@ fn what_a_tensor_axis_splits_stays_split_over_the_axes_of_a_torus() {
     let output = plan.module_output("w", &[16, 32]).unwrap();
     expect!["(fsdp.y, (tensor.x,tensor.y))"].assert_eq(&output.spec().to_string());
     assert_eq!(plan.tensor_parameters(), 1);
+}
+
+#[test]
+fn what_a_loop_takes_row_by_row_is_split_on_another_dim() {
+    let shapes: [(&str, &[usize]); 4] =
+        [("w", &[16, 4, 8]), ("norm", &[16, 4]), ("scale", &[16]), ("x", &[16, 8])];
+    let mut m = module(&shapes, 8);
+    for (parameter, (_, dims)) in shapes.iter().enumerate().take(3) {
+        let value = m.arguments[parameter].value;
+        let zero = m.push(Op::Constant(HostArray::scalar(0i32)), &[]).unwrap()[0];
+        let starts = std::iter::repeat_n(zero, dims.len());
+        let operands: Vec<ValueId> = std::iter::once(value).chain(starts).collect();
+        let sizes = std::iter::once(1).chain(dims[1..].iter().copied()).collect();
+        m.push(Op::DynamicSlice { sizes }, &operands).unwrap();
+    }
+    let plan =
+        ShardingPlan::new(&m, &AbstractMesh::parse("fsdp=8").unwrap(), &PlanOptions::default()).unwrap();
+    let line = |a: &PlannedArgument| format!("{} {} {:?}", a.name, a.sharding.spec(), a.decision);
+    let lines: Vec<String> = plan.arguments()[..8].iter().map(line).collect();
+    expect![[r#"
+        w (-, -, fsdp) FsdpPast { sliced: 0 }
+        norm (-, fsdp) FsdpPast { sliced: 0 }
+        scale (-) FsdpPast { sliced: 0 }
+        x (fsdp, -) Fsdp
+        exp_avg.w (-, -, fsdp) Follows(0)
+        exp_avg.norm (-, fsdp) Follows(1)
+        exp_avg.scale (-) Follows(2)
+        exp_avg.x (fsdp, -) Follows(3)"#]]
+    .assert_eq(&lines.join("\n"));
 }
