@@ -57,7 +57,7 @@ fn main() -> anyhow::Result<()> {
         "num_key_value_heads": kv_heads, "intermediate_size": intermediate, "vocab_size": vocab,
     });
     let config = ModelConfig::parse(&config.to_string(), name)?;
-    let model = CausalLm { config, block_size: block, denominator: LossDenominator::Targets };
+    let model = CausalLm { config, block_size: block, denominator: LossDenominator::Targets, lora: None };
     let runtime = Runtime::open(&RuntimeOptions::cpu_devices(devices))?;
     let mesh = runtime.mesh("fsdp=-1")?;
     let wrap =

@@ -1,78 +1,23 @@
 //! The numbers of training: losses and gradient norms equal those of plain PyTorch, on any mesh.
 
+mod follow;
 mod support;
 
-use shardwright_checkpoint::HfWeights;
+use follow::{Followed, schedule};
 use shardwright_partition::{DimRule, Lowering, PlanOptions, Strategy};
-use shardwright_train::{
-    CausalLm, GroupConfig, LossDenominator, Schedule, ScheduleConfig, StepConfig, TrainState, TrainStep,
-    WeightSource,
-};
-use support::{Curve, CurveConfig, data, oracle_batches, oracle_model, oracle_step, runtime};
+use support::Curve;
 
 const LOSS_TOLERANCE: f64 = 2e-5;
 const NORM_TOLERANCE: f64 = 2e-5;
 
-/// How far a run may stand from its curve: the largest distance of a loss, and of a norm, relative.
-struct Distance {
-    loss: f64,
-    norm: f64,
-}
-
-fn follow(
-    curve: &Curve,
-    config: &CurveConfig,
-    denominator: LossDenominator,
-    mesh: &str,
-    remat: bool,
-    plan: &PlanOptions,
-    lowering: Lowering,
-) -> Distance {
-    let devices = shardwright_mesh::AbstractMesh::parse(mesh).unwrap().size();
-    let runtime = runtime(devices);
-    let mesh = runtime.mesh(mesh).unwrap();
-    let model = CausalLm { denominator, ..oracle_model(config.model_name()) };
-    let weights = HfWeights::open(data("oracle/models").join(config.model_name())).unwrap();
-    let step_config = StepConfig {
-        groups: GroupConfig {
-            learning_rate: config.lr,
-            weight_decay: config.weight_decay,
-            ..GroupConfig::default()
-        },
-        max_grad_norm: Some(config.max_norm),
-        remat,
-        lowering,
-        ..oracle_step(&model, plan.clone())
-    };
-    let step = TrainStep::compile(&runtime, &mesh, &model, &step_config).unwrap();
-    let mut state = TrainState::new(&runtime, &step, WeightSource::Files(&weights)).unwrap();
-
-    let schedule = Schedule::new(&ScheduleConfig::default(), curve.loss.len());
-    let mut distance = Distance { loss: 0.0, norm: 0.0 };
-    for (index, batch) in oracle_batches().iter().enumerate() {
-        let factor = schedule.factor(index);
-        let (next, metrics) = step.run(&runtime, state, &[batch, batch], factor).unwrap();
-        state = next;
-        let (loss, norm) = metrics.read().unwrap();
-        // A NaN is as near to everything as it gets.
-        assert!(loss.is_finite() && norm.is_finite(), "step {index}: loss {loss}, norm {norm}");
-        distance.loss = distance.loss.max((loss - curve.loss[index]).abs());
-        distance.norm = distance.norm.max((norm / curve.grad_norm[index] - 1.0).abs());
-    }
-    assert_eq!(state.step, curve.loss.len());
-    distance
-}
-
 #[test]
-fn the_schedule_is_that_of_the_curves() {
+fn the_schedules_are_those_of_the_curves() {
     for curve in Curve::all().values() {
         let (Some(config), Some(rates)) = (&curve.config, &curve.lr) else { continue };
-        let schedule = Schedule::new(&ScheduleConfig::default(), rates.len());
+        let schedule = schedule(config, rates.len());
         for (step, rate) in rates.iter().enumerate() {
-            assert!(
-                (config.lr * schedule.factor(step) - rate).abs() <= 1e-15 * config.lr.max(1.0),
-                "step {step}"
-            );
+            let found = config.lr * schedule.factor(step);
+            assert!((found - rate).abs() <= 1e-15 * config.lr.max(1.0), "step {step}: {found}, not {rate}");
         }
     }
 }
@@ -84,14 +29,14 @@ fn check(name: &str, meshes: &[&str], plan: &PlanOptions) {
 }
 
 fn check_lowered(name: &str, meshes: &[&str], plan: &PlanOptions, lowering: Lowering) {
-    let curves = Curve::all();
-    let config = curves[name].config.clone().unwrap();
     let mut report = String::new();
     for (index, mesh) in meshes.iter().enumerate() {
-        for (twin, denominator) in [("", LossDenominator::Targets), ("@hf", LossDenominator::Labels)] {
-            let curve = &curves[&format!("{name}{twin}")];
-            let remat = (denominator == LossDenominator::Targets) == index.is_multiple_of(2);
-            let Distance { loss, norm } = follow(curve, &config, denominator, mesh, remat, plan, lowering);
+        for twin in ["", "@hf"] {
+            let mut followed = Followed::new(&format!("{name}{twin}"));
+            let remat = twin.is_empty() == index.is_multiple_of(2);
+            (followed.step.remat, followed.step.lowering) = (remat, lowering);
+            followed.step.plan = plan.clone();
+            let (loss, norm) = followed.distance(&followed.readings(mesh));
             let fits = loss <= LOSS_TOLERANCE && norm <= NORM_TOLERANCE;
             let verdict = if fits { "ok" } else { "TOO FAR" };
             report +=
@@ -110,19 +55,40 @@ macro_rules! curves {
 }
 
 curves! {
-    adamw: "adamw_fp32", ONE_AXIS;
+    adamw: "adamw_fp32", ["fsdp=1", "fsdp=2"];
     adamw_high_learning_rate: "adamw_fp32_lr2e-3", ONE_AXIS;
-    adamw_weight_decay: "adamw_wd", ONE_AXIS;
-    adamw_without_clipping: "adamw_noclip", ONE_AXIS;
-    adamw_gradient_checkpointing: "adamw_ckpt", ONE_AXIS;
-    adamw_tied_embeddings: "adamw_tied", ONE_AXIS;
-    adamw_biases: "adamw_bias_wd", ONE_AXIS;
+    adamw_labels_left_out: "adamw_masked", ["fsdp=8", "fsdp=2"];
+    adamw_weight_decay: "adamw_wd", ["fsdp=4", "fsdp=8"];
+    adamw_without_clipping: "adamw_noclip", ["fsdp=2", "fsdp=8"];
+    adamw_gradient_checkpointing: "adamw_ckpt", ["fsdp=4"];
+    adamw_warmup_and_cosine: "adamw_warmup_cosine", ["fsdp=4", "fsdp=1"];
+    adamw_frozen_embedding: "adamw_frozen_embed", ["fsdp=8", "data=2,fsdp=4"];
+    adamw_tied_embeddings: "adamw_tied", ["fsdp=2", "fsdp=8"];
+    adamw_tied_embeddings_and_weight_decay: "adamw_tied_wd", ["fsdp=8"];
+    adamw_biases: "adamw_bias_wd", ["fsdp=1", "fsdp=8"];
+    adamw_scaled_rotation: "adamw_rope_llama3", ["fsdp=8"];
     adamw_sizes_that_do_not_divide: "adamw_odd", ONE_AXIS;
     adamw_with_a_data_axis: "adamw_fp32_lr2e-3", ["data=2,fsdp=4", "data=4,fsdp=2"];
     adamw_with_a_tensor_axis: "adamw_fp32_lr2e-3", ["fsdp=4,tensor=2", "fsdp=2,tensor=4", "data=2,fsdp=2,tensor=2"];
     adamw_tied_embeddings_with_a_tensor_axis: "adamw_tied", ["fsdp=4,tensor=2"];
     adamw_biases_with_a_tensor_axis: "adamw_bias_wd", ["fsdp=4,tensor=2"];
     adamw_sizes_that_do_not_divide_with_a_tensor_axis: "adamw_odd", ["fsdp=4,tensor=2"];
+
+    adafactor: "adafactor_fp32", ["fsdp=1", "fsdp=8"];
+    adafactor_high_learning_rate: "adafactor_fp32_lr2e-3", ONE_AXIS;
+    adafactor_labels_left_out: "adafactor_masked", ["fsdp=4"];
+    adafactor_weight_decay: "adafactor_wd", ["fsdp=8"];
+    adafactor_without_clipping: "adafactor_noclip", ["fsdp=2"];
+    adafactor_gradient_checkpointing: "adafactor_ckpt", ["fsdp=8"];
+    adafactor_warmup_and_cosine: "adafactor_warmup_cosine", ["fsdp=8"];
+    adafactor_frozen_embedding: "adafactor_frozen_embed", ["fsdp=8", "data=2,fsdp=4"];
+    adafactor_tied_embeddings: "adafactor_tied", ["fsdp=4"];
+    adafactor_tied_embeddings_and_weight_decay: "adafactor_tied_wd", ["fsdp=8"];
+    adafactor_biases: "adafactor_bias_wd", ["fsdp=8"];
+    adafactor_scaled_rotation: "adafactor_rope_llama3", ["fsdp=2"];
+    adafactor_sizes_that_do_not_divide: "adafactor_odd", ["fsdp=8", "fsdp=2"];
+    adafactor_with_a_data_axis: "adafactor_fp32_lr2e-3", ["data=2,fsdp=4"];
+    adafactor_with_a_tensor_axis: "adafactor_odd", ["fsdp=4,tensor=2"];
 }
 
 #[test]
@@ -135,6 +101,8 @@ fn strategies_and_dim_rules_do_not_change_the_numbers() {
     // Padded: no dim of this model divides by 8.
     check("adamw_odd", &["fsdp=8"], &rule(DimRule::StrictLargest));
     check("adamw_odd", &["fsdp=8"], &rule(DimRule::Dim0));
+    check("adafactor_odd", &["fsdp=8"], &rule(DimRule::StrictLargest));
+    check("adafactor_odd", &["fsdp=8"], &rule(DimRule::Dim0));
 }
 
 macro_rules! annotated_curves {
@@ -160,6 +128,10 @@ annotated_curves! {
     annotated_replicas_of_shards: "adamw_fp32_lr2e-3", ["data=2,fsdp=4"], by(Strategy::HybridShard);
     annotated_padded: "adamw_odd", ["fsdp=8", "data=2,fsdp=4"],
         PlanOptions { dim_rule: DimRule::StrictLargest, ..PlanOptions::default() };
+    annotated_adafactor: "adafactor_fp32_lr2e-3", ["fsdp=8", "data=2,fsdp=4"], PlanOptions::default();
+    annotated_adafactor_padded: "adafactor_odd", ["fsdp=8"],
+        PlanOptions { dim_rule: DimRule::StrictLargest, ..PlanOptions::default() };
+    annotated_frozen_embedding: "adamw_frozen_embed", ["fsdp=8"], PlanOptions::default();
     annotated_small_parameters_whole: "adamw_bias_wd", ["data=2,fsdp=4", "fsdp=8"],
         PlanOptions { min_shard_bytes: 1024, ..PlanOptions::default() };
 }

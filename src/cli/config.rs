@@ -1,5 +1,6 @@
 //! From settings to the meaning of a run, checked as far as that needs no device.
 
+mod adapters;
 mod data;
 mod evaluation;
 mod model;
@@ -7,6 +8,9 @@ mod optimization;
 mod options;
 mod schedule;
 mod sharding;
+
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,6 +46,7 @@ pub(super) fn train_config(
     let sharding = sharding::sharding(settings, variables, &mut notices)?;
     let optimization = &settings.optimization;
     let config = TrainConfig {
+        lora: adapters::lora(&settings.adapters, &source)?,
         tokenizer: model::tokenizer(&settings.model, &source)?,
         block_size: data.block_size.as_ref().map(|s| s.value.0),
         max_train_samples: data.max_train_samples.as_ref().map(|s| s.value.0),

@@ -64,6 +64,19 @@ const TABLE: &[Row] = &[
     row("half_precision_backend", Means::Nothing, "there is one way to compute in bfloat16"),
     row("bf16_full_eval", Means::Nothing, "evaluation computes in the dtypes of training"),
     row("tf32", Means::Nothing, "dot_precision says how exactly matrices are multiplied"),
+    // Adapters.
+    row("lora_dropout", Means::RefusedUnlessZero, "nothing is dropped out"),
+    row("use_dora", Means::RefusedUnlessOff, "adapters are plain LoRA; use_rslora is there"),
+    row(
+        "lora_target_parameters",
+        Means::RefusedUnlessOff,
+        "adapters stand beside modules; use lora_target_modules",
+    ),
+    row(
+        "load_in_4bit load_in_8bit",
+        Means::RefusedUnlessOff,
+        "weights are not quantized; use torch_dtype bfloat16",
+    ),
     // Compilers and kernels.
     row(
         "torch_compile torch_compile_backend torch_compile_mode torchdynamo jit_mode_eval",
@@ -227,12 +240,12 @@ fn word(given: &Given) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::settings;
+    use super::super::settings::{self, Spec};
     use super::*;
 
     #[test]
     fn no_setting_is_called_foreign_and_none_is_there_twice() {
-        let all: Vec<&str> = names().chain(settings::names()).collect();
+        let all: Vec<&str> = names().chain(settings::specs().flat_map(Spec::names)).collect();
         let mut seen = BTreeSet::new();
         assert_eq!(all.into_iter().filter(|name| !seen.insert(*name)).collect::<Vec<_>>(), [""; 0]);
     }

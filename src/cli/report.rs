@@ -194,9 +194,12 @@ impl Observer for Report {
                     digits(vocab_size)
                 ),
             ),
-            Event::Plan { parameters, mesh, plan, wrapped_units, remat } => {
+            Event::Plan { parameters, trained, mesh, plan, wrapped_units, remat } => {
                 self.fact("mesh", mesh.shape().to_string());
                 self.fact("model", format!("{} parameters ({:.2} Mi)", digits(parameters), mebi(parameters)));
+                if trained < parameters {
+                    self.fact("trained", trained_text(trained, parameters));
+                }
                 let (split, count) = plan.split_parameters();
                 self.fact("fsdp", fsdp_text(&self.sharding, split, wrapped_units, remat));
                 let [whole, each] = <[usize; 2]>::from(plan.state_bytes()).map(|bytes| Bytes(bytes as u64));
@@ -283,6 +286,16 @@ fn start_lines(start: &TrainStart) -> [(&'static str, String); 2] {
 /// A line with its label in a column of its own.
 pub(super) fn labelled(label: &str, text: impl std::fmt::Display) -> String {
     format!("{label:9} {text}")
+}
+
+/// How much of a model is trained, in PEFT's words.
+fn trained_text(trained: usize, all: usize) -> String {
+    let percent = 100.0 * trained as f64 / all as f64;
+    format!(
+        "trainable params: {} || all params: {} || trainable%: {percent:.4}",
+        digits(trained),
+        digits(all)
+    )
 }
 
 fn fsdp_text(sharding: &ShardingConfig, split: usize, wrapped_units: usize, remat: bool) -> String {

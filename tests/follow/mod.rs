@@ -10,12 +10,12 @@ use shardwright_partition::PlanOptions;
 use shardwright_runtime::Runtime;
 use shardwright_tensor::HostArray;
 use shardwright_train::{
-    Adafactor, AdamW, CausalLm, Clipping, GroupConfig, LossDenominator, Optimizer, Schedule, ScheduleConfig,
-    StepConfig, StepReading, TrainState, TrainStep, WeightSource,
+    Adafactor, AdamW, CausalLm, Clipping, GroupConfig, GroupRule, LossDenominator, Optimizer, Schedule,
+    ScheduleConfig, ScheduleKind, StepConfig, StepReading, TrainState, TrainStep, Warmup, WeightSource,
 };
 
 use crate::support::{
-    Curve, CurveConfig, oracle_batches, oracle_masked_labels, oracle_model, oracle_step, runtime,
+    BATCH, Curve, CurveConfig, oracle_batches, oracle_masked_labels, oracle_model, oracle_step, runtime,
 };
 
 /// A curve, and the model and the step that it is of.
@@ -44,7 +44,7 @@ impl Followed {
             groups: GroupConfig {
                 learning_rate: config.lr,
                 weight_decay: config.weight_decay,
-                ..GroupConfig::default()
+                rules: config.freeze.iter().map(frozen).collect(),
             },
             clipping: Clipping { norm: Some(config.max_norm), ..Clipping::default() },
             lowering: Default::default(),
@@ -57,10 +57,12 @@ impl Followed {
     pub(crate) fn readings(&self, mesh: &str) -> Vec<StepReading> {
         let mut started = Started::new(&self.model, &self.step, mesh, &self.config);
         let labels = if self.config.masked { oracle_masked_labels() } else { oracle_batches() };
-        let schedule = Schedule::new(&ScheduleConfig::default(), self.curve.loss.len());
+        let schedule = schedule(&self.config, self.curve.loss.len());
         let batches = oracle_batches();
+        let examples = self.step.global_batch_size;
         let run = |(index, (ids, labels)): (usize, (&HostArray, &HostArray))| {
-            started.run(&[ids, labels], schedule.factor(index))
+            let (ids, labels) = (filled(ids, examples, 0), filled(labels, examples, -100));
+            started.run(&[&ids, &labels], schedule.factor(index))
         };
         batches.iter().zip(&labels).enumerate().map(run).collect()
     }
@@ -77,6 +79,25 @@ impl Followed {
         }
         (loss, norm)
     }
+}
+
+fn frozen(pattern: impl AsRef<str>) -> GroupRule {
+    GroupRule {
+        pattern: pattern.as_ref().parse().unwrap(),
+        learning_rate: None,
+        weight_decay: None,
+        trained: false,
+    }
+}
+
+/// The learning rates of a curve of so many steps.
+pub(crate) fn schedule(config: &CurveConfig, steps: usize) -> Schedule {
+    let kind = match &*config.schedule {
+        "linear" => ScheduleKind::Linear,
+        "cosine" => ScheduleKind::Cosine { cycles: 0.5, floor: 0.0 },
+        other => panic!("no schedule {other}"),
+    };
+    Schedule::new(&ScheduleConfig { kind, warmup: Warmup::Steps(config.warmup) }, steps)
 }
 
 /// A compiled step and its state.
@@ -109,4 +130,11 @@ impl Started {
         let parameters = &self.state.as_ref().unwrap().parameters;
         parameters.iter().flat_map(|p| p.to_host().unwrap().to_f64()).collect()
     }
+}
+
+/// An array of a batch with as many examples more as are missing, all of this number.
+pub(crate) fn filled(array: &HostArray, examples: usize, with: i32) -> HostArray {
+    let mut values = array.as_slice::<i32>().unwrap().to_vec();
+    values.resize(examples * BATCH[1], with);
+    HostArray::from_slice(&[examples, BATCH[1]], &values).unwrap()
 }

@@ -48,7 +48,7 @@ pub(crate) fn oracle_model(name: &str) -> CausalLm {
 
 /// A decoder with the loss over its targets.
 pub(crate) fn causal_lm(config: ModelConfig, block_size: usize) -> CausalLm {
-    CausalLm { config, block_size, denominator: LossDenominator::Targets }
+    CausalLm { config, block_size, denominator: LossDenominator::Targets, lora: None }
 }
 
 /// A step over the batches of the curves, its decoder layers wrapped and kept.

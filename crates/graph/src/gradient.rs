@@ -225,7 +225,9 @@ impl Reverse<'_> {
         let (released_inputs, released_cotangents) = released.split_at(inputs.len());
         let mut copies: HashMap<ValueId, ValueId> =
             inputs.iter().copied().zip(released_inputs.iter().copied()).collect();
-        copies.iter().for_each(|(&input, &released)| graph.same_cotangent_dtype(input, released));
+        for (&input, &released) in inputs.iter().zip(released_inputs) {
+            graph.same_cotangent_dtype(input, released);
+        }
         let start = graph.position();
         again.iter().for_each(|instruction| graph.write_again(instruction, &mut copies));
         let written = graph.module.borrow().instructions[start..].to_vec();

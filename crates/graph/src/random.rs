@@ -21,22 +21,38 @@ type Pair = [ValueId; 2];
 /// # Errors
 /// When `seed` or `stream` is of another type.
 pub fn normal(g: &Graph, seed: ValueId, stream: ValueId, dims: &[usize], std: f64) -> Result<ValueId> {
-    let words = |pair| -> Result<Pair> { Ok([word(g, pair, 0)?, word(g, pair, 1)?]) };
-    let key = threefry2x32(g, words(seed)?, words(stream)?)?;
-    let spread = |scalar| g.broadcast_in_dim(scalar, dims, &[]);
-    let bits = threefry2x32(g, [spread(key[0])?, spread(key[1])?], counter(g, dims)?)?;
-
-    // u in (0, 1] and v in [0, 1), multiples of 2⁻²⁴; the radius is √(−2 ln u), the angle 2πv.
-    const STEP: f64 = 1.0 / (1u32 << 24) as f64;
-    let uniform = |bits| {
-        let top = g.binary(Binary::ShiftRightLogical, bits, full(g, dims, 8)?)?;
-        g.convert(top, DType::F32)
-    };
-    let u = g.scale(g.offset(uniform(bits[0])?, 1.0)?, STEP)?;
-    let v = g.scale(uniform(bits[1])?, STEP)?;
+    // u in (0, 1] and v in [0, 1); the radius is √(−2 ln u), the angle 2πv.
+    let [first, second] = integers(g, seed, stream, dims)?;
+    let u = g.scale(g.offset(first, 1.0)?, STEP)?;
+    let v = g.scale(second, STEP)?;
     let radius = g.unary(Unary::Sqrt, g.scale(g.unary(Unary::Log, u)?, -2.0)?)?;
     let angle = g.scale(v, 2.0 * std::f64::consts::PI)?;
     g.scale(g.mul(radius, g.unary(Unary::Cosine, angle)?)?, std)
+}
+
+/// An array of independent numbers, uniform from `-bound` to just below `bound`, in f32.
+///
+/// They come of seed, stream and index as those of [`normal`] do, and are multiples of `bound · 2⁻²³`.
+///
+/// # Errors
+/// When `seed` or `stream` is of another type.
+pub fn uniform(g: &Graph, seed: ValueId, stream: ValueId, dims: &[usize], bound: f64) -> Result<ValueId> {
+    let [integer, _] = integers(g, seed, stream, dims)?;
+    let centred = g.offset(integer, -0.5 / STEP)?;
+    g.scale(centred, 2.0 * STEP * bound)
+}
+
+/// The step between the numbers that [`integers`] stand for in [0, 1).
+const STEP: f64 = 1.0 / (1u32 << 24) as f64;
+
+/// Two arrays of independent integers from 0 to 2²⁴ − 1, in f32.
+fn integers(g: &Graph, seed: ValueId, stream: ValueId, dims: &[usize]) -> Result<Pair> {
+    let words = |pair| -> Result<Pair> { Ok([word(g, pair, 0)?, word(g, pair, 1)?]) };
+    let key = threefry2x32(g, words(seed)?, words(stream)?)?;
+    let spread = |scalar| g.broadcast_in_dim(scalar, dims, &[]);
+    let [first, second] = threefry2x32(g, [spread(key[0])?, spread(key[1])?], counter(g, dims)?)?;
+    let top = |bits| g.convert(g.binary(Binary::ShiftRightLogical, bits, full(g, dims, 8)?)?, DType::F32);
+    Ok([top(first)?, top(second)?])
 }
 
 /// One block of Threefry-2x32: two `u32` values of any one shape, from a key and a counter of that shape.

@@ -14,10 +14,11 @@ use shardwright_hlo::{Comparison, Unary};
 use shardwright_tensor::{DType, HostArray};
 
 use crate::layer::{Layer, norm};
+use crate::lora::{adapter_name, low_rank};
 use crate::rotary::{Rotation, rotation};
 use crate::stacked::LAYERS;
 use crate::{
-    LayerKind, ModelConfig, ParameterInfo, StackError, StackedParameter, parameters, stacked_parameters,
+    LayerKind, Lora, ModelConfig, ParameterInfo, StackError, StackedParameter, parameters, stacked_parameters,
 };
 
 type Result<T, E = GraphError> = std::result::Result<T, E>;
@@ -25,6 +26,7 @@ type Result<T, E = GraphError> = std::result::Result<T, E>;
 /// A value for each parameter of a model, by name.
 pub struct Weights<'c> {
     config: &'c ModelConfig,
+    lora: Option<&'c Lora>,
     values: BTreeMap<String, Value>,
 }
 
@@ -33,7 +35,18 @@ impl<'c> Weights<'c> {
     /// floating-point type.
     pub fn new(config: &'c ModelConfig, mut value: impl FnMut(&ParameterInfo) -> Value) -> Weights<'c> {
         let values = parameters(config).iter().map(|p| (p.name.clone(), value(p))).collect();
-        Weights { config, values }
+        Weights { config, lora: None, values }
+    }
+
+    /// The same of a model with adapters, whose own parameters come [behind](Lora::parameters) the model's.
+    pub fn adapted(
+        config: &'c ModelConfig,
+        lora: &'c Lora,
+        mut value: impl FnMut(&ParameterInfo) -> Value,
+    ) -> Weights<'c> {
+        let mut weights = Weights::new(config, &mut value);
+        weights.values.extend(lora.parameters().into_iter().map(|p| (p.name.clone(), value(&p))));
+        Weights { lora: Some(lora), ..weights }
     }
 
     /// The same for a model whose layers are stacked, in the order of [`stacked_parameters`]. [`logits`] then runs over
@@ -46,7 +59,7 @@ impl<'c> Weights<'c> {
         mut value: impl FnMut(&StackedParameter) -> Value,
     ) -> Result<Weights<'c>, StackError> {
         let values = stacked_parameters(config)?.into_iter().map(|p| (p.name.clone(), value(&p))).collect();
-        Ok(Weights { config, values })
+        Ok(Weights { config, lora: None, values })
     }
 
     fn get(&self, name: &str) -> Value {
@@ -142,7 +155,7 @@ impl Decoder<'_> {
             LayerKind::Full => rotations[0],
             LayerKind::Sliding => rotations[1],
         };
-        let layer = Layer { g, config, path, weights, kind, rotation };
+        let layer = Layer { g, config, lora: self.weights.lora, path, weights, kind, rotation };
         g.unit(path, config.classes().decoder_layer, || g.activation(layer.run(hidden)?))
     }
 
@@ -195,7 +208,12 @@ impl Decoder<'_> {
         let weight = self.weights.get(if tied { "model.embed_tokens.weight" } else { "lm_head.weight" });
         g.unit("lm_head", "Linear", || {
             let weight = g.convert(g.weight(weight)?, g.dtype(hidden))?;
-            let logits = g.convert(g.dot(hidden, weight, &[], &[(2, 1)])?, DType::F32)?;
+            let mut logits = g.dot(hidden, weight, &[], &[(2, 1)])?;
+            if let Some(scale) = self.weights.lora.and_then(|lora| lora.scale("lm_head")) {
+                let adapter = ['A', 'B'].map(|letter| self.weights.get(&adapter_name("lm_head", letter)));
+                logits = g.add(logits, low_rank(g, hidden, adapter, scale)?)?;
+            }
+            let logits = g.convert(logits, DType::F32)?;
             g.activation(match self.config.choices().logit_cap {
                 Some(cap) => capped(g, logits, cap)?,
                 None => logits,

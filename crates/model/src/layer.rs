@@ -7,7 +7,8 @@ use shardwright_hlo::Unary;
 use shardwright_tensor::DType;
 
 use crate::family::NormForm;
-use crate::{LayerKind, ModelConfig, Rotation};
+use crate::lora::{adapter_name, low_rank};
+use crate::{LayerKind, Lora, ModelConfig, Rotation};
 
 type Result<T> = std::result::Result<T, GraphError>;
 
@@ -15,6 +16,7 @@ type Result<T> = std::result::Result<T, GraphError>;
 pub(crate) struct Layer<'a> {
     pub(crate) g: &'a Graph,
     pub(crate) config: &'a ModelConfig,
+    pub(crate) lora: Option<&'a Lora>,
     /// The path of its unit.
     pub(crate) path: &'a str,
     /// Its weights, by their names within it: `self_attn.q_proj.weight`.
@@ -49,27 +51,31 @@ impl Layer<'_> {
         self.linear("mlp.down_proj", g.mul(gate, up)?)
     }
 
-    /// `x · weightᵀ (+ bias)` over the last dim; weights are stored `[out, in]`.
+    /// `x · weightᵀ (+ bias)` over the last dim, and what its adapter adds; weights are stored `[out, in]`.
     pub(crate) fn linear(&self, name: &str, x: Value) -> Result<Value> {
         let g = self.g;
         self.unit(name, "Linear", || {
             let last = g.dims(x).len() - 1;
             let as_x = |weight| g.convert(g.weight(weight)?, g.dtype(x));
-            let mut y = g.dot(x, as_x(self.weight(name))?, &[], &[(last, 1)])?;
+            let mut y = g.dot(x, as_x(self.weight(&format!("{name}.weight")))?, &[], &[(last, 1)])?;
             if let Some(&bias) = self.weights.get(&*format!("{name}.bias")) {
                 y = g.add(y, g.broadcast_in_dim(as_x(bias)?, &g.dims(y), &[last])?)?;
+            }
+            if let Some(scale) = self.lora.and_then(|lora| lora.scale(&format!("{}.{name}", self.path))) {
+                let adapter = ['A', 'B'].map(|letter| self.weight(&adapter_name(name, letter)));
+                y = g.add(y, low_rank(g, x, adapter, scale)?)?;
             }
             g.activation(y)
         })
     }
 
     pub(crate) fn norm(&self, name: &str, x: Value) -> Result<Value> {
-        norm(self.g, self.config, &format!("{}.{name}", self.path), self.weight(name), x)
+        let weight = self.weight(&format!("{name}.weight"));
+        norm(self.g, self.config, &format!("{}.{name}", self.path), weight, x)
     }
 
     fn weight(&self, name: &str) -> Value {
-        let weight = self.weights.get(&*format!("{name}.weight"));
-        *weight.expect("a layer has a weight for each of its modules")
+        *self.weights.get(name).expect("a layer has a weight for each of its modules and adapters")
     }
 
     fn unit<T>(&self, name: &str, class: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {

@@ -13,7 +13,8 @@
 //! implementation, because those names are what users meet in checkpoints, wrap policies and error messages.
 //! Both are plain data: planning a 405-billion-parameter model needs nothing else.
 //!
-//! [`logits`] writes the model into a program, and [`causal_loss`] its training loss.
+//! [`logits`] writes the model into a program, and [`causal_loss`] its training loss. [`Lora`] are low-rank adapters beside
+//! its projections, which are trained in its place.
 //!
 //! Nothing here reads files, holds weights or knows devices.
 //!
@@ -39,6 +40,7 @@ mod config;
 mod decoder;
 mod family;
 mod layer;
+mod lora;
 mod loss;
 mod parameters;
 mod rotary;
@@ -47,6 +49,7 @@ mod tensor;
 
 pub use config::{ConfigError, ConfigProblem, LayerKind, ModelConfig};
 pub use decoder::{Weights, logits};
+pub use lora::{Adapter, Lora, LoraConfig, LoraError, LoraInit, LoraModules, LoraProblem};
 pub use loss::{CausalLoss, IGNORED_LABEL, causal_loss};
 pub use parameters::{Init, ModuleInfo, ParameterInfo, ParameterKind, modules, parameter_count, parameters};
 pub use rotary::{RotaryConfig, RotaryError, RotaryScaling, Rotation, rotation};

@@ -26,6 +26,11 @@ pub enum Init {
         /// A row that is zero all the same.
         zero_row: Option<usize>,
     },
+    /// Independent, uniformly distributed between `-bound` and `bound`.
+    Uniform {
+        /// The largest value.
+        bound: f64,
+    },
     /// All 1.
     Ones,
     /// All 0.

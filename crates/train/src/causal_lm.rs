@@ -2,8 +2,8 @@
 
 use shardwright_graph::{Graph, GraphError, Value};
 use shardwright_model::{
-    ModelConfig, ModuleInfo, ParameterInfo, TensorError, TensorStyle, Weights, causal_loss, logits, modules,
-    parameters, tensor_plan,
+    Lora, ModelConfig, ModuleInfo, ParameterInfo, TensorError, TensorStyle, Weights, causal_loss, logits,
+    modules, parameters, tensor_plan,
 };
 use shardwright_partition::{TensorPlan, TensorRule, TensorSplit};
 use shardwright_tensor::{DType, TensorType};
@@ -20,11 +20,18 @@ pub struct CausalLm {
     pub block_size: usize,
     /// What the summed loss is divided by.
     pub denominator: LossDenominator,
+    /// Adapters of the decoder, which are trained in its place.
+    pub lora: Option<Lora>,
 }
 
 impl Model for CausalLm {
     fn parameters(&self) -> Vec<ParameterInfo> {
-        parameters(&self.config)
+        let adapters = self.lora.iter().flat_map(Lora::parameters);
+        parameters(&self.config).into_iter().chain(adapters).collect()
+    }
+
+    fn trains(&self, parameter: &ParameterInfo) -> bool {
+        self.lora.as_ref().is_none_or(|lora| lora.trains(&parameter.name))
     }
 
     fn modules(&self) -> Vec<ModuleInfo> {
@@ -36,16 +43,28 @@ impl Model for CausalLm {
     }
 
     fn tensor_plan(&self, devices: usize) -> Result<TensorPlan, TensorError> {
-        let rule = |(modules, style): (&str, TensorStyle)| TensorRule {
+        let rule = |modules: &str, split| TensorRule {
             modules: modules.parse().expect("models name their modules by words"),
-            split: match style {
-                TensorStyle::Colwise => TensorSplit::Colwise,
-                TensorStyle::ColwiseGathered => TensorSplit::ColwiseGathered,
-                TensorStyle::Rowwise => TensorSplit::Rowwise,
-                TensorStyle::Replicated => TensorSplit::Replicated,
-            },
+            split,
         };
-        Ok(TensorPlan { rules: tensor_plan(&self.config, devices)?.into_iter().map(rule).collect() })
+        let plan = tensor_plan(&self.config, devices)?;
+        // Of `A` and `B`, one has the dim that the projection's weight is split by; the other has the rank only.
+        let adapters = plan.iter().filter(|_| self.lora.is_some()).map(|(modules, style)| {
+            let whole = if *style == TensorStyle::Rowwise { "lora_B" } else { "lora_A" };
+            rule(&format!("{modules}.{whole}"), TensorSplit::Replicated)
+        });
+        let modules = plan.iter().map(|(modules, style)| {
+            rule(
+                modules,
+                match style {
+                    TensorStyle::Colwise => TensorSplit::Colwise,
+                    TensorStyle::ColwiseGathered => TensorSplit::ColwiseGathered,
+                    TensorStyle::Rowwise => TensorSplit::Rowwise,
+                    TensorStyle::Replicated => TensorSplit::Replicated,
+                },
+            )
+        });
+        Ok(TensorPlan { rules: adapters.chain(modules).collect() })
     }
 
     fn batch(&self, examples: usize) -> Result<Vec<BatchInput>, GraphError> {
@@ -55,7 +74,11 @@ impl Model for CausalLm {
 
     fn loss(&self, g: &Graph, parameters: &[Value], batch: &[Value]) -> Result<ModelLoss, GraphError> {
         let mut used = parameters.iter().copied();
-        let weights = Weights::new(&self.config, |_| used.next().expect("one for each parameter"));
+        let next = |_: &ParameterInfo| used.next().expect("one for each parameter");
+        let weights = match &self.lora {
+            Some(lora) => Weights::adapted(&self.config, lora, next),
+            None => Weights::new(&self.config, next),
+        };
         let loss = causal_loss(g, logits(g, &weights, batch[0])?, batch[1])?;
         let count = match self.denominator {
             LossDenominator::Labels => loss.labels,

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use shardwright_hlo::Precision;
 use shardwright_partition::{DimRule, FsdpConfig, Lowering, ModulePattern, Strategy};
 
-use crate::{AdamW, GroupConfig, Optimizer, PrecisionConfig, TrainError};
+use crate::{AdamW, GroupConfig, LoraSource, Optimizer, PrecisionConfig, TrainError};
 
 /// A training run. Field names are those of Hugging Face's `TrainingArguments` and `run_clm.py` where those have one.
 #[derive(Clone, Debug)]
 pub struct TrainConfig {
     /// Where the model comes from.
     pub model: ModelSource,
+    /// Adapters that are trained in the model's place.
+    pub lora: Option<LoraSource>,
     /// Text and JSON-lines files, or folders of them.
     pub train_files: Vec<PathBuf>,
     /// A `tokenizer.json`, or a folder with one; without it, one is trained on the text.
@@ -98,6 +100,7 @@ impl TrainConfig {
     pub fn new(model: ModelSource, train_files: Vec<PathBuf>, output_dir: PathBuf) -> TrainConfig {
         TrainConfig {
             model,
+            lora: None,
             train_files,
             tokenizer: None,
             block_size: None,
@@ -265,7 +268,7 @@ pub struct StableDecay {
     pub decay: Curve,
     /// The rate that it begins at and falls to.
     pub floor: f64,
-    /// Waves of a cosine that rises or falls; half of one is one way.
+    /// Waves of a cosine that falls; half of one is one way.
     pub cycles: f64,
 }
 

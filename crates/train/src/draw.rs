@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use shardwright_graph::{Graph, random};
+use shardwright_graph::{Graph, GraphError, Value, random};
 use shardwright_hlo::{ArgumentKind, Comparison, verify};
 use shardwright_mesh::{Mesh, NamedSharding};
 use shardwright_model::{Init, ParameterInfo};
@@ -28,8 +28,8 @@ impl Draws {
         parameters: &[ParameterInfo],
         places: &[PlannedArgument],
     ) -> Result<Draws, TrainError> {
-        let normals = parameters.iter().zip(places).filter_map(|(info, place)| Normal::new(info.init, place));
-        Ok(Draws(compile_all(runtime, mesh, normals)?))
+        let drawn = parameters.iter().zip(places).filter_map(|(info, place)| Drawn::new(info.init, place));
+        Ok(Draws(compile_all(runtime, mesh, drawn)?))
     }
 
     /// The parameters before the first step, each at its place; they are those that the programs were compiled for.
@@ -43,13 +43,13 @@ impl Draws {
     ) -> Result<Vec<ShardedArray>, TrainError> {
         let seed = place_words(runtime, mesh, seed)?;
         let draw_one = |(info, place): (&ParameterInfo, &PlannedArgument)| match (
-            Normal::new(info.init, place),
+            Drawn::new(info.init, place),
             info.init,
         ) {
-            (Some(normal), _) => {
+            (Some(drawn), _) => {
                 let stream = place_words(runtime, mesh, fnv1a(&info.name))?;
                 let arguments = vec![Argument::Borrow(&seed), Argument::Donate(stream)];
-                let mut outputs = self.0[&normal.key()].execute(arguments)?.outputs;
+                let mut outputs = self.0[&drawn.key()].execute(arguments)?.outputs;
                 Ok(outputs.pop().expect("the program has one output"))
             }
             (None, Init::Ones) => Ok(constant(runtime, mesh, place, 1.0)?),
@@ -59,41 +59,52 @@ impl Draws {
     }
 }
 
-/// An array of normally distributed numbers at a place.
+/// An array of random numbers at a place.
 #[derive(Clone, Copy)]
-struct Normal<'p> {
+struct Drawn<'p> {
     place: &'p PlannedArgument,
-    std: f64,
-    zero_row: Option<usize>,
+    distribution: Distribution,
 }
 
-impl<'p> Normal<'p> {
-    fn new(init: Init, place: &'p PlannedArgument) -> Option<Normal<'p>> {
-        match init {
-            Init::Normal { std, zero_row } => Some(Normal { place, std, zero_row }),
-            Init::Ones | Init::Zeros => None,
-        }
+#[derive(Clone, Copy)]
+enum Distribution {
+    Normal { std: f64, zero_row: Option<usize> },
+    Uniform { bound: f64 },
+}
+
+impl<'p> Drawn<'p> {
+    fn new(init: Init, place: &'p PlannedArgument) -> Option<Drawn<'p>> {
+        let distribution = match init {
+            Init::Normal { std, zero_row } => Distribution::Normal { std, zero_row },
+            Init::Uniform { bound } => Distribution::Uniform { bound },
+            Init::Ones | Init::Zeros => return None,
+        };
+        Some(Drawn { place, distribution })
     }
 
     /// Equal for what one program can draw.
     fn key(&self) -> String {
-        let Normal { place, std, zero_row } = self;
-        format!("{} {} {std:e} {zero_row:?}", place.ty, place.sharding)
+        let what = match self.distribution {
+            Distribution::Normal { std, zero_row } => format!("normal {std:e} {zero_row:?}"),
+            Distribution::Uniform { bound } => format!("uniform {bound:e}"),
+        };
+        format!("{} {} {what}", self.place.ty, self.place.sharding)
     }
 
     fn compile(&self, runtime: &Runtime, mesh: &Mesh) -> Result<Executable, TrainError> {
-        let g = Graph::new("normal");
+        let g = Graph::new("draw");
         let words = TensorType::new(DType::U32, [2]).expect("two words can be addressed");
         let seed = g.argument("seed", words.clone(), ArgumentKind::Other);
         let stream = g.argument("stream", words, ArgumentKind::Other);
         let dims = self.place.ty.dims();
-        let mut drawn = random::normal(&g, seed, stream, dims, self.std)?;
-        if let Some(row) = self.zero_row {
-            let rows = g.iota(DType::S32, dims, 0)?;
-            let is_zero = g.compare(Comparison::Equal, rows, g.full_like(rows, row as f64)?)?;
-            drawn = g.select(is_zero, g.full_like(drawn, 0.0)?, drawn)?;
-        }
-        g.output("normal", g.convert(drawn, self.place.ty.dtype)?);
+        let drawn = match self.distribution {
+            Distribution::Uniform { bound } => random::uniform(&g, seed, stream, dims, bound)?,
+            Distribution::Normal { std, zero_row } => {
+                let drawn = random::normal(&g, seed, stream, dims, std)?;
+                zero_row.map_or(Ok(drawn), |row| without_row(&g, drawn, row))?
+            }
+        };
+        g.output("drawn", g.convert(drawn, self.place.ty.dtype)?);
         let whole = NamedSharding::replicated(mesh.shape(), 1);
         let arguments = vec![whole.clone(), whole];
         let outputs = vec![self.place.sharding.clone()];
@@ -102,18 +113,25 @@ impl<'p> Normal<'p> {
     }
 }
 
+/// The same with zeros in one row.
+fn without_row(g: &Graph, drawn: Value, row: usize) -> Result<Value, GraphError> {
+    let rows = g.iota(DType::S32, &g.dims(drawn), 0)?;
+    let is_zero = g.compare(Comparison::Equal, rows, g.full_like(rows, row as f64)?)?;
+    g.select(is_zero, g.full_like(drawn, 0.0)?, drawn)
+}
+
 /// One program for each that differs. They are small and compiled side by side.
 fn compile_all<'p>(
     runtime: &Runtime,
     mesh: &Mesh,
-    normals: impl Iterator<Item = Normal<'p>>,
+    drawn: impl Iterator<Item = Drawn<'p>>,
 ) -> Result<BTreeMap<String, Executable>, TrainError> {
-    let distinct: BTreeMap<String, Normal<'p>> = normals.map(|normal| (normal.key(), normal)).collect();
+    let distinct: BTreeMap<String, Drawn<'p>> = drawn.map(|drawn| (drawn.key(), drawn)).collect();
     thread::scope(|scope| {
         // The timeline shows a thread by its name.
-        let start = |(key, normal): (String, Normal<'p>)| {
-            let thread = thread::Builder::new().name(format!("draw {}", normal.place.ty));
-            let started = thread.spawn_scoped(scope, move || normal.compile(runtime, mesh));
+        let start = |(key, drawn): (String, Drawn<'p>)| {
+            let thread = thread::Builder::new().name(format!("draw {}", drawn.place.ty));
+            let started = thread.spawn_scoped(scope, move || drawn.compile(runtime, mesh));
             (key, started.expect("a process has room for some threads"))
         };
         let started: Vec<_> = distinct.into_iter().map(start).collect();

@@ -78,7 +78,7 @@ impl Job {
         ended(DryRunStage::Compile);
 
         observer.event(Event::Phase(Phase::Weights));
-        let parameters = self.initial_parameters(runtime, &planned, programs.draws.as_ref())?;
+        let parameters = self.initial_parameters(runtime, &planned, &programs.draws)?;
         let (step, _) = programs.train.as_ref().ok_or(TrainError::NothingToDo)?;
         let state = TrainState::of_parameters(runtime, step, parameters)?;
         let held = state.bytes_on_devices().ok().and_then(|bytes| bytes.into_iter().max());

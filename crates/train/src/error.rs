@@ -5,7 +5,7 @@ use shardwright_data::DataError;
 use shardwright_graph::GraphError;
 use shardwright_hlo::VerifyErrors;
 use shardwright_hlo::compiled::CompiledError;
-use shardwright_model::{ConfigError, TensorError};
+use shardwright_model::{ConfigError, LoraError, TensorError};
 use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
@@ -37,6 +37,17 @@ pub enum TrainError {
     /// The model's configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Adapters of a model whose weights are nowhere.
+    #[error(
+        "adapters are for weights that are there, and those of {config} are new; give a folder of weights as the model"
+    )]
+    AdapterWithoutBase {
+        /// The model's configuration.
+        config: PathBuf,
+    },
+    /// The adapters' configuration.
+    #[error(transparent)]
+    Lora(#[from] LoraError),
     /// The text, the tokenizer, or what they make.
     #[error(transparent)]
     Data(#[from] DataError),
@@ -183,6 +194,8 @@ impl TrainError {
             TrainError::Io { .. }
             | TrainError::OutputNotEmpty { .. }
             | TrainError::Config(_)
+            | TrainError::AdapterWithoutBase { .. }
+            | TrainError::Lora(_)
             | TrainError::Data(_)
             | TrainError::Checkpoint(_)
             | TrainError::Wrap(_)

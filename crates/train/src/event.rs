@@ -57,6 +57,8 @@ pub enum Event<'a> {
     Plan {
         /// Numbers that the model holds; tied ones count once.
         parameters: usize,
+        /// How many of them are trained.
+        trained: usize,
         /// The devices.
         mesh: &'a Mesh,
         /// Where each argument of the train step lies.

@@ -12,11 +12,10 @@ use crate::peak::peak_flops;
 use crate::programs::{Planned, Programs, per_device};
 use crate::run::{Run, Tools, flops_per_token, total_steps};
 use crate::save::Output;
-use crate::state::from_files;
 use crate::texts::Texts;
 use crate::{
     CausalLm, Event, IntervalStrategy, Model, Observer, Phase, ReportTo, RunResults, StepConfig, StopFlag,
-    TrainConfig, TrainError, TrainStart, TrainState, TrainStep,
+    TrainConfig, TrainError, TrainStart, TrainState, TrainStep, WeightSource,
 };
 
 /// A run all of whose settings and files were read and found in order.
@@ -24,6 +23,8 @@ pub struct Job {
     pub(crate) config: TrainConfig,
     pub(crate) model: CausalLm,
     pub(crate) weights: Option<HfWeights>,
+    /// The adapter that training goes on from.
+    pub(crate) adapter: Option<HfWeights>,
     pub(crate) texts: Texts,
     pub(crate) wrap: WrapPolicy,
     pub(crate) remat: bool,
@@ -47,7 +48,7 @@ impl Job {
         observer.event(Event::Phase(Phase::Compile));
         let Programs { train, eval, draws } = self.compile(runtime, &planned, observer)?;
         observer.event(Event::Phase(Phase::Weights));
-        let parameters = self.initial_parameters(runtime, &planned, draws.as_ref())?;
+        let parameters = self.initial_parameters(runtime, &planned, &draws)?;
         let evaluator = eval.zip(planned.eval.clone());
         let evaluator = evaluator.map(|(step, batches)| Evaluator { runtime, step, batches });
         match (&train, &planned.train, &evaluator) {
@@ -143,18 +144,22 @@ impl Job {
         &self,
         runtime: &Runtime,
         planned: &Planned,
-        draws: Option<&Draws>,
+        draws: &Draws,
     ) -> Result<Vec<ShardedArray>, TrainError> {
         let _span = tracing::debug_span!("make parameters").entered();
         let (mesh, plan) = planned.step.on_torus(runtime, planned.mesh.clone(), planned.plan.clone())?;
         let infos = self.model.parameters();
         let places = &plan.arguments()[..infos.len()];
-        match (&self.weights, draws) {
-            (Some(files), _) => places.iter().map(|place| from_files(runtime, &mesh, place, files)).collect(),
-            (None, draws) => {
-                let draws = draws.expect("what is not in files is drawn");
-                draws.draw(runtime, &mesh, self.config.seed, &infos, places)
-            }
+        self.source().parameters(runtime, &mesh, draws, &infos, places)
+    }
+
+    /// Where the first weights come from.
+    pub(crate) fn source(&self) -> WeightSource<'_> {
+        let (seed, adapter) = (self.config.seed, self.adapter.as_ref());
+        match (&self.weights, &self.model.lora) {
+            (None, _) => WeightSource::Random { seed },
+            (Some(files), None) => WeightSource::Files(files),
+            (Some(base), Some(_)) => WeightSource::Adapted { base, adapter, seed },
         }
     }
 

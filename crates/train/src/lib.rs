@@ -30,6 +30,7 @@ mod groups;
 mod interval;
 mod job;
 mod log;
+mod lora;
 mod model;
 mod optimizer;
 mod peak;
@@ -57,6 +58,7 @@ pub use event::{Event, Observer, Phase, Split, StepProgress, StopFlag, TrainStar
 pub use groups::{Group, GroupConfig, GroupError, GroupRule, ParameterGroups};
 pub use job::Job;
 pub use log::{EndRecord, EvaluationRecord, LogRecord, TrainRecord};
+pub use lora::LoraSource;
 pub use model::{BatchInput, Model, ModelLoss};
 pub use optimizer::{Adafactor, AdamW, Held, Lion, Momentum, Optimizer, Sgd, StateInfo, Update, Updated};
 pub use precision::{PrecisionConfig, PrecisionError};

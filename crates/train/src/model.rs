@@ -12,6 +12,11 @@ pub trait Model: Send + Sync {
     /// The parameters, in the order in which [`loss`](Model::loss) takes them.
     fn parameters(&self) -> Vec<ParameterInfo>;
 
+    /// Whether a parameter may be trained at all. What may not be is frozen, whatever the groups say.
+    fn trains(&self, _parameter: &ParameterInfo) -> bool {
+        true
+    }
+
     /// The modules that hold parameters, each after the one that contains it: what wrap policies name.
     fn modules(&self) -> Vec<ModuleInfo>;
 

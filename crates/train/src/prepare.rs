@@ -34,11 +34,18 @@ pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job,
 pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, TrainError> {
     let _span = tracing::debug_span!("prepare").entered();
     let (config_path, model) = read_model_config(&config.model)?;
+    let (lora, adapter) = match &config.lora {
+        None => (None, None),
+        Some(source) => {
+            source.open(&config.model, &model, observer).map(|(lora, file)| (Some(lora), file))?
+        }
+    };
     // Of as many positions as the model has, until the text and its tokenizer are known.
     let mut lm = CausalLm {
         block_size: model.max_position_embeddings(),
         denominator: config.loss_denominator,
         config: model.clone(),
+        lora,
     };
     let (wrap, remat) = wrapped_units(config, &lm, observer)?;
     let weights = match &config.model {
@@ -47,7 +54,7 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
     };
     let texts = Texts::read(config, &config_path, &model, observer)?;
     lm.block_size = texts.block_size;
-    Ok(Job { config: config.clone(), model: lm, weights, texts, wrap, remat })
+    Ok(Job { config: config.clone(), model: lm, weights, adapter, texts, wrap, remat })
 }
 
 /// The units that are wrapped, and whether they are computed again.
@@ -64,7 +71,7 @@ fn wrapped_units(
         wrap = wrap.keeping_gathered(kept);
     }
     let infos = lm.parameters();
-    ParameterGroups::new(&config.groups, &infos)?;
+    ParameterGroups::new(&config.groups, lm)?;
     config.clipping.check(&infos)?;
     let names = modules.iter().map(|m| m.path.as_str()).chain(infos.iter().map(|p| p.name.as_str()));
     for notice in sharding.fsdp.unmatched(names) {

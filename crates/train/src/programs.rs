@@ -7,7 +7,7 @@ use std::time::Instant;
 use shardwright_data::{BatchPlan, Batches, Blocks};
 use shardwright_hlo::VerifiedModule;
 use shardwright_mesh::{AbstractMesh, Mesh};
-use shardwright_model::parameter_count;
+use shardwright_model::ParameterInfo;
 use shardwright_partition::{CollectiveSummary, PlanOptions, ShardingPlan, Strategy, data_axes};
 use shardwright_runtime::compile::CompiledBy;
 use shardwright_runtime::{Executable, Runtime};
@@ -15,8 +15,8 @@ use shardwright_runtime::{Executable, Runtime};
 use crate::draw::Draws;
 use crate::readings::MetricRows;
 use crate::{
-    CausalLm, EvalStep, Event, Job, LossDenominator, Model, Observer, Split, StepConfig, TrainError,
-    TrainStep,
+    CausalLm, EvalStep, Event, Job, LossDenominator, Model, Observer, ParameterGroups, Split, StepConfig,
+    TrainError, TrainStep,
 };
 
 /// What a run does on which devices, before anything of it is compiled.
@@ -37,8 +37,8 @@ pub(crate) struct Programs {
     pub(crate) train: Option<(TrainStep, MetricRows)>,
     /// Where it evaluates.
     pub(crate) eval: Option<EvalStep>,
-    /// What draws the weights, unless they are in files.
-    pub(crate) draws: Option<Draws>,
+    /// What draws the weights that are in no file.
+    pub(crate) draws: Draws,
 }
 
 impl Job {
@@ -57,8 +57,11 @@ impl Job {
         let module = step.module(&self.model)?;
         let plan = step.sharding_plan(&self.model, &module, mesh.shape())?;
         self.check_sharded(&plan, observer)?;
+        let infos = self.model.parameters();
+        let groups = ParameterGroups::new(&step.groups, &self.model)?;
         observer.event(Event::Plan {
-            parameters: parameter_count(&self.model.config),
+            parameters: infos.iter().map(ParameterInfo::element_count).sum(),
+            trained: groups.trained().map(|index| infos[index].element_count()).sum(),
             mesh: &mesh,
             plan: &plan,
             wrapped_units: self.wrap.len(),
@@ -79,8 +82,7 @@ impl Job {
         let infos = self.model.parameters();
         thread::scope(|scope| {
             // The train step takes long, and a part of that time only one processor.
-            let draws = || Draws::compile(runtime, &mesh, &infos, plan.arguments());
-            let draws = self.weights.is_none().then(|| scope.spawn(draws));
+            let draws = scope.spawn(|| self.source().draws(runtime, &mesh, &infos, plan.arguments()));
             let compile_eval = |batches: &Batches| {
                 let start = Instant::now();
                 let batch_size = batches.plan().global_batch_size;
@@ -100,7 +102,7 @@ impl Job {
                 tell_compiled(Split::Eval, step.executable(), seconds, None, observer);
                 step
             });
-            Ok(Programs { train, eval, draws: draws.map(join).transpose()? })
+            Ok(Programs { train, eval, draws: join(draws)? })
         })
     }
 

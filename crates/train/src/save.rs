@@ -14,6 +14,7 @@ use shardwright_runtime::ShardedArray;
 use shardwright_tensor::TensorType;
 
 use crate::card::model_card;
+use crate::lora::{remove_adapter, save_adapter};
 use crate::results::TrainerState;
 use crate::{EvaluationResults, Job, Model, ModelSource, TrainError, TrainResults};
 
@@ -53,16 +54,20 @@ impl<'a> Output<'a> {
         Output { job, folder: &job.config.output_dir }
     }
 
-    /// Writes the model: `config.json`, the tokenizer, and `model.safetensors`, tensor by tensor. What an earlier run left
-    /// that would be read in place of these goes.
+    /// Writes the model: `config.json`, the tokenizer, and `model.safetensors`, tensor by tensor; or its adapters and the
+    /// tokenizer. What an earlier run left that would be read in place of these goes.
     pub(crate) fn save_model(&self, parameters: &[ShardedArray]) -> Result<(), TrainError> {
         let _span = tracing::debug_span!("save").entered();
         let model = &self.job.model;
+        save_tokenizer(self.folder, &model.config, &self.job.texts.tokenizer)?;
+        if let (Some(lora), ModelSource::Pretrained(base)) = (&model.lora, &self.job.config.model) {
+            return save_adapter(self.folder, lora, base, model.parameters().iter().zip(parameters));
+        }
+        remove_adapter(self.folder)?;
         let dtype = self.job.config.precision.weights;
         let saved = model.config.clone().with_dtype(dtype)?;
         write_bytes_atomic(self.folder.join("config.json"), saved.to_json().as_bytes())?;
         self.save_generation_config()?;
-        save_tokenizer(self.folder, &model.config, &self.job.texts.tokenizer)?;
         let infos = model.parameters();
         let tensors = || infos.iter().zip(parameters);
         let header = tensors().map(|(p, array)| (p.name.clone(), TensorType { dtype, ..array.ty().clone() }));
@@ -175,7 +180,7 @@ fn copy(source: &Path, target: &Path) -> Result<(), TrainError> {
 }
 
 /// Removes a file that may not be there.
-fn remove(path: &Path) -> Result<(), TrainError> {
+pub(crate) fn remove(path: &Path) -> Result<(), TrainError> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => {
             Err(TrainError::Io { action: "remove", path: path.to_owned(), source: e })

@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use shardwright_checkpoint::{CheckpointError, HfWeights};
 use shardwright_mesh::Mesh;
+use shardwright_model::{Lora, ParameterInfo};
 use shardwright_partition::PlannedArgument;
 use shardwright_runtime::{Runtime, RuntimeError, ShardedArray};
 use shardwright_tensor::{DType, HostArray, Shape, TensorError, TensorType};
@@ -30,6 +31,81 @@ pub enum WeightSource<'a> {
     },
     /// Read from files, and cast to what they are kept in.
     Files(&'a HfWeights),
+    /// A model's own weights from its files, and those of its adapters beside them.
+    Adapted {
+        /// The files of the model.
+        base: &'a HfWeights,
+        /// Those that its adapters were saved to, with what was trained in full beside them; without, they are drawn.
+        adapter: Option<&'a HfWeights>,
+        /// The key of the generator.
+        seed: u64,
+    },
+}
+
+impl<'a> WeightSource<'a> {
+    /// The file that has a parameter, and the name that it has there; `None` if it is drawn.
+    fn file_of(self, name: &str) -> Option<(&'a HfWeights, String)> {
+        match self {
+            WeightSource::Random { .. } => None,
+            WeightSource::Files(files) => Some((files, name.to_owned())),
+            WeightSource::Adapted { base, adapter, .. } => {
+                let saved = Lora::saved_name(name);
+                match adapter.filter(|adapter| adapter.ty(&saved).is_some()) {
+                    Some(adapter) => Some((adapter, saved)),
+                    None => base.ty(name).map(|_| (base, name.to_owned())),
+                }
+            }
+        }
+    }
+
+    /// The programs that draw what no file has, of the parameters of these infos and places.
+    pub(crate) fn draws(
+        self,
+        runtime: &Runtime,
+        mesh: &Mesh,
+        infos: &[ParameterInfo],
+        places: &[PlannedArgument],
+    ) -> Result<Draws, TrainError> {
+        let (infos, places) = self.drawn(infos, places);
+        Draws::compile(runtime, mesh, &infos, &places)
+    }
+
+    /// The parameters, each at its place, with the programs that were compiled for these.
+    pub(crate) fn parameters(
+        self,
+        runtime: &Runtime,
+        mesh: &Mesh,
+        draws: &Draws,
+        infos: &[ParameterInfo],
+        places: &[PlannedArgument],
+    ) -> Result<Vec<ShardedArray>, TrainError> {
+        let (drawn_infos, drawn_places) = self.drawn(infos, places);
+        let mut drawn = draws.draw(runtime, mesh, self.seed(), &drawn_infos, &drawn_places)?.into_iter();
+        let parameter = |(info, place): (&ParameterInfo, &PlannedArgument)| match self.file_of(&info.name) {
+            Some((files, name)) => from_files(runtime, mesh, place, files, &name),
+            None => Ok(drawn.next().expect("what is in no file is drawn")),
+        };
+        infos.iter().zip(places).map(parameter).collect()
+    }
+
+    /// Those that no file has.
+    fn drawn(
+        self,
+        infos: &[ParameterInfo],
+        places: &[PlannedArgument],
+    ) -> (Vec<ParameterInfo>, Vec<PlannedArgument>) {
+        let all = infos.iter().zip(places);
+        let drawn = all.filter(|(info, _)| self.file_of(&info.name).is_none());
+        drawn.map(|(info, place)| (info.clone(), place.clone())).unzip()
+    }
+
+    fn seed(self) -> u64 {
+        match self {
+            WeightSource::Random { seed } | WeightSource::Adapted { seed, .. } => seed,
+            // Nothing is drawn.
+            WeightSource::Files(_) => 0,
+        }
+    }
 }
 
 impl TrainState {
@@ -44,28 +120,8 @@ impl TrainState {
     ) -> Result<TrainState, TrainError> {
         let mesh = step.executable().mesh();
         let (infos, places) = (step.parameters(), step.plan().arguments());
-        match source {
-            WeightSource::Random { seed } => {
-                let draws = Draws::compile(runtime, mesh, infos, places)?;
-                TrainState::drawn(runtime, step, &draws, seed)
-            }
-            WeightSource::Files(files) => {
-                let read = |place| from_files(runtime, mesh, place, files);
-                let parameters = places[..infos.len()].iter().map(read).collect::<Result<_, _>>()?;
-                TrainState::of_parameters(runtime, step, parameters)
-            }
-        }
-    }
-
-    /// [`TrainState::new`] with programs that were compiled for the step's parameters before.
-    pub(crate) fn drawn(
-        runtime: &Runtime,
-        step: &TrainStep,
-        draws: &Draws,
-        seed: u64,
-    ) -> Result<TrainState, TrainError> {
-        let (infos, places) = (step.parameters(), step.plan().arguments());
-        let parameters = draws.draw(runtime, step.executable().mesh(), seed, infos, places)?;
+        let draws = source.draws(runtime, mesh, infos, places)?;
+        let parameters = source.parameters(runtime, mesh, &draws, infos, places)?;
         TrainState::of_parameters(runtime, step, parameters)
     }
 
@@ -114,15 +170,15 @@ pub(crate) fn constant(
 }
 
 /// The parameter that belongs at a place, as the files have it.
-pub(crate) fn from_files(
+fn from_files(
     runtime: &Runtime,
     mesh: &Mesh,
     place: &PlannedArgument,
     files: &HfWeights,
+    name: &str,
 ) -> Result<ShardedArray, TrainError> {
     ShardedArray::from_fn(runtime, mesh, &place.sharding, &place.ty, |ranges| {
-        let block =
-            files.read_slice(&place.name, ranges).map_err(|e: CheckpointError| TrainError::from(e))?;
+        let block = files.read_slice(name, ranges).map_err(|e: CheckpointError| TrainError::from(e))?;
         Ok(block.cast(place.ty.dtype))
     })
 }

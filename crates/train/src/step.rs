@@ -80,7 +80,7 @@ pub struct StateSlot {
 impl StateLayout {
     fn new(model: &dyn Model, config: &StepConfig) -> Result<StateLayout, GroupError> {
         let parameters = model.parameters();
-        let groups = ParameterGroups::new(&config.groups, &parameters)?;
+        let groups = ParameterGroups::new(&config.groups, model)?;
         config.clipping.check(&parameters)?;
         let slots = groups.trained().flat_map(|parameter| {
             let kept = config.optimizer.state(&parameters[parameter].shape);
