@@ -106,7 +106,9 @@ fn the_loss_is_the_mean_over_all_tokens_however_they_are_batched_and_spread() {
     fixture.config.do_train = false;
     fixture.config.overwrite_output_dir = true;
     let mut losses = Vec::new();
-    for (devices, batch) in [(1, 1), (1, 4), (1, 5), (1, 13), (1, 16), (4, 1), (4, 2), (4, 5), (4, 16)] {
+    for (devices, batch) in
+        [1, 4].into_iter().flat_map(|devices| [1, 2, 4, 5, 13, 16].map(|batch| (devices, batch)))
+    {
         fixture.config.per_device_eval_batch_size = batch;
         let results = fixture.run(devices).unwrap();
         assert!(results.train.is_none());
@@ -232,4 +234,38 @@ fn a_dry_run_tells_what_is_needed_and_writes_nothing() {
     assert_eq!(found.held_bytes, Some(parameters.per_device + state.per_device));
     assert!(found.compiled_bytes > found.held_bytes && found.program_ops > 100, "{found:?}");
     assert!(!fixture.config.output_dir.exists());
+}
+
+/// Asks the run to stop once the model is saved.
+struct StopAfterTraining(StopFlag);
+
+impl Observer for StopAfterTraining {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Trained { .. } = event {
+            self.0.request();
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_of_the_last_evaluation_leaves_the_trained_model() {
+    let fixture = Fixture::new();
+    let stop = StopFlag::new();
+    let mut observer = StopAfterTraining(stop.clone());
+    let job = prepare(&fixture.config, &mut observer).unwrap();
+    let error = job.run(&runtime(4), &mut observer, &stop).unwrap_err().to_string();
+    assert_eq!(error, "interrupted during the evaluation, whose results are not saved");
+    let files = fixture.files();
+    let has = |name: &str| files.iter().any(|file| file == name);
+    assert!(has("model.safetensors") && has("train_results.json") && !has("eval_results.json"), "{files:?}");
+}
+
+#[test]
+fn a_dry_run_is_of_training() {
+    let mut fixture = Fixture::new();
+    fixture.config.do_train = false;
+    let mut records = Records::default();
+    let job = prepare_unsaved(&fixture.config, &mut records).unwrap();
+    let error = job.dry_run(&runtime(4), &mut records).unwrap_err().to_string();
+    assert!(error.starts_with("a dry run is of training, and this run only evaluates"), "{error}");
 }

@@ -59,6 +59,9 @@ impl Job {
     /// # Errors
     /// As [`Job::run`], as far as it goes; and when the run does not train.
     pub fn dry_run(&self, runtime: &Runtime, observer: &mut dyn Observer) -> Result<DryRun, TrainError> {
+        if self.texts.train.is_none() && self.texts.eval.is_some() {
+            return Err(TrainError::DryEvaluation);
+        }
         let mut stages = Vec::new();
         let mut clock = Instant::now();
         let mut ended = |stage| {
@@ -79,7 +82,7 @@ impl Job {
 
         observer.event(Event::Phase(Phase::Weights));
         let parameters = self.initial_parameters(runtime, &planned, &programs.draws)?;
-        let (step, _) = programs.train.as_ref().ok_or(TrainError::NothingToDo)?;
+        let (step, _) = programs.train.as_ref().ok_or(TrainError::DryEvaluation)?;
         let state = TrainState::of_parameters(runtime, step, parameters)?;
         let held = state.bytes_on_devices().ok().and_then(|bytes| bytes.into_iter().max());
         ended(DryRunStage::State);

@@ -145,6 +145,11 @@ pub enum TrainError {
     /// A run that neither trains nor evaluates.
     #[error("the run neither trains nor evaluates; pass --do_train or --do_eval")]
     NothingToDo,
+    /// A dry run of a run that only evaluates.
+    #[error(
+        "a dry run is of training, and this run only evaluates; pass --do_train too, or leave --dry_run out"
+    )]
+    DryEvaluation,
     /// A loss or gradient that is not a finite number.
     #[error(
         "{what} is not finite at step {step} (loss {loss}, gradient norm {grad_norm}); nothing was saved; try a lower \
@@ -205,6 +210,7 @@ impl TrainError {
             | TrainError::Tensor(_)
             | TrainError::GlobalBatch { .. }
             | TrainError::NothingToDo
+            | TrainError::DryEvaluation
             | TrainError::Precision(_)
             | TrainError::Accumulation { .. }
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,
