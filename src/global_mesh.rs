@@ -15,7 +15,7 @@ pub struct NoGlobalMesh;
 ///
 /// This is a convenience for programs that come from PyTorch/XLA's FSDPv2, where the mesh is global. Nothing in
 /// the crates below reads it: they are passed a mesh. The last call wins; arrays and programs keep the mesh that
-/// they were made with.
+/// they were made with. Whether the devices are there is said where the mesh is first used.
 ///
 /// ```
 /// use shardwright::mesh::{AbstractMesh, Mesh};
@@ -33,11 +33,39 @@ pub fn set_global_mesh(mesh: Option<Mesh>) -> Option<Mesh> {
 }
 
 /// The mesh of the process, if it was set.
+///
+/// ```
+/// use shardwright::mesh::{AbstractMesh, Mesh};
+/// use shardwright::{global_mesh, set_global_mesh};
+///
+/// set_global_mesh(Some(Mesh::iota(AbstractMesh::parse("data=2, fsdp=4")?)));
+/// let devices = global_mesh().map_or(1, |mesh| mesh.shape().size());
+/// assert_eq!(devices, 8);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "get_global_mesh")]
 pub fn global_mesh() -> Option<Mesh> {
     GLOBAL_MESH.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// The mesh of the process, for whoever needs one and was passed none.
+///
+/// ```
+/// use shardwright::mesh::Mesh;
+/// use shardwright::require_global_mesh;
+/// use shardwright::runtime::Runtime;
+/// use shardwright::train::{Accelerator, AcceleratorConfig};
+///
+/// fn accelerator<'a>(runtime: &Runtime, mesh: Option<Mesh>) -> Result<Accelerator<'a>, Box<dyn std::error::Error>> {
+///     let mesh = mesh.map_or_else(require_global_mesh, Ok)?;
+///     Ok(Accelerator::new(runtime, &mesh, AcceleratorConfig::default())?)
+/// }
+///
+/// assert_eq!(
+///     require_global_mesh().unwrap_err().to_string(),
+///     "no mesh was given and no global mesh is set; pass a mesh, or call set_global_mesh first"
+/// );
+/// ```
 ///
 /// # Errors
 ///

@@ -51,7 +51,7 @@
 //! | [`model`] | Llama-type decoders with Hugging Face's configurations and names |
 //! | [`data`] | text to tokens to batches |
 //! | [`checkpoint`] | weights in files |
-//! | [`train`] | the training run |
+//! | [`train`] | the training run; [`Accelerator`](train::Accelerator), for a loop of one's own |
 
 #![forbid(unsafe_code)]
 

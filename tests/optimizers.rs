@@ -9,7 +9,6 @@ use std::sync::Arc;
 use serde::Deserialize;
 use shardwright_checkpoint::HfWeights;
 use shardwright_graph::{Graph, GraphError, Value};
-
 use shardwright_hlo::compiled::CollectiveKind;
 use shardwright_hlo::{ArgumentKind, Precision};
 use shardwright_model::{Init, ModuleInfo, ParameterInfo, ParameterKind};
@@ -285,10 +284,15 @@ fn clipped(clipping: Clipping, mesh: &str, lowering: Lowering) -> BTreeMap<Strin
     let mut gradients = Updates::read().gradients;
     gradients.values_mut().for_each(|steps| steps.truncate(1));
     let mut found = BTreeMap::new();
-    run(&config, mesh, &gradients, |_, name, after| {
+    let (_, metrics) = run(&config, mesh, &gradients, |_, name, after| {
         let before = weights.read(name).unwrap().to_f64();
         found.insert(name.to_owned(), before.iter().zip(after).map(|(b, a)| b - a).collect());
     });
+    // Whatever is clipped, the norm that is told is of all, and of before.
+    let norm =
+        gradients.values().flat_map(|steps| &steps[0]).map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
+    let told = metrics.read().unwrap().grad_norm;
+    assert!((told / norm - 1.0).abs() <= 1e-6, "{mesh}: {told}, not {norm}");
     found
 }
 
@@ -382,9 +386,23 @@ fn frozen_step(lowering: Lowering) -> StepConfig {
 
 #[test]
 fn nothing_is_reduced_for_what_is_not_trained() {
+    check_not_reduced(|_| {});
+}
+
+#[test]
+fn nothing_is_reduced_for_what_is_not_trained_in_micro_batches_and_bf16() {
+    check_not_reduced(|config| {
+        (config.global_batch_size, config.gradient_accumulation_steps) = (16, 2);
+        (config.precision.weights, config.precision.compute) = (DType::Bf16, DType::Bf16);
+    });
+}
+
+#[track_caller]
+fn check_not_reduced(change: impl Fn(&mut StepConfig)) {
     for lowering in [Lowering::Explicit, Lowering::Annotate] {
         let model = oracle_model("base");
-        let config = frozen_step(lowering);
+        let mut config = frozen_step(lowering);
+        change(&mut config);
         let explanation = explain(&model, &config);
         for parameter in &explanation.parameters {
             let is_reduced = parameter.reduced != Reduced::Nowhere;

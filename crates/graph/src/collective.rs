@@ -5,6 +5,8 @@
 //! sum over the devices. So where parameters come in through [`Graph::stored_as`], the gradient of a shard is the
 //! shard of the whole batch's gradient.
 
+use std::collections::HashSet;
+
 use shardwright_hlo::{AxisGroup, Instruction, Op, Reduction, Role, ValueId};
 
 use crate::{Graph, GraphError};
@@ -44,6 +46,20 @@ impl Graph {
     /// group.
     pub fn vary(&self, x: ValueId, axes: AxisGroup) -> Result<ValueId> {
         self.op(Op::Vary(axes), &[x])
+    }
+
+    /// Whether a value is made of others, by what was written of the region that is being written.
+    pub fn depends_on(&self, x: ValueId, others: &[ValueId]) -> bool {
+        let module = self.module.borrow();
+        let mut known: HashSet<ValueId> = others.iter().copied().collect();
+        for instruction in &module.instructions {
+            let mut depends = false;
+            instruction.for_each_use(|value| depends |= known.contains(&value));
+            if depends {
+                known.extend(&instruction.results);
+            }
+        }
+        known.contains(&x)
     }
 
     /// What a stored value is made of for its uses as a weight; any other value itself.

@@ -8,6 +8,7 @@ use shardwright_hlo::{
 use shardwright_tensor::{DType, HostArray, Shape, ShapeError, TensorType};
 use thiserror::Error;
 
+use crate::inline::InlineProblem;
 use crate::region::Scope;
 use crate::scan::{Scan, ScanProblem};
 
@@ -69,6 +70,16 @@ pub enum GraphError {
         unit: String,
         /// What is wrong.
         problem: ScanProblem,
+    },
+    /// A program that cannot be a part of this one.
+    #[error("{}program {program} cannot be used here: {problem}", place(.unit))]
+    Inline {
+        /// Path of the unit that it was to stand in; empty outside all.
+        unit: String,
+        /// Name of the program.
+        program: String,
+        /// What is wrong.
+        problem: Box<InlineProblem>,
     },
     /// A gradient through an op that has none.
     #[error("{}{op} has no gradient", place(.unit))]

@@ -42,6 +42,7 @@ mod counted;
 mod depends;
 mod gradient;
 mod graph;
+mod inline;
 pub mod random;
 mod region;
 mod rules;
@@ -50,6 +51,7 @@ mod scan_gradient;
 
 pub use gradient::Recompute;
 pub use graph::{Graph, GraphError};
+pub use inline::InlineProblem;
 pub use scan::ScanProblem;
 /// A value of the program that is being written.
 pub use shardwright_hlo::ValueId as Value;

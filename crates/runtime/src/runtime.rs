@@ -153,6 +153,14 @@ impl Runtime {
         Ok(Mesh::new(shape, ids).map_err(wrong)?)
     }
 
+    /// Checks that all devices of a mesh are there.
+    ///
+    /// # Errors
+    /// When one is not, or this process drives none of them.
+    pub fn check_devices(&self, mesh: &Mesh) -> Result<(), RuntimeError> {
+        self.addressable_partitions(mesh).map(drop)
+    }
+
     /// Compiles a program for the devices of a mesh, which has to be of the program's shape: partition `p` runs on the
     /// `p`-th device.
     ///

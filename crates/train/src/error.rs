@@ -10,7 +10,7 @@ use shardwright_partition::{PlanError, ShardError, WrapError};
 use shardwright_runtime::{RuntimeError, RuntimeErrorKind};
 use thiserror::Error;
 
-use crate::{GroupError, PrecisionError};
+use crate::{GroupError, PrecisionError, PrepareError};
 
 /// Why a run did not come to its end.
 #[derive(Debug, Error)]
@@ -60,6 +60,9 @@ pub enum TrainError {
     /// The parameter groups.
     #[error(transparent)]
     Groups(#[from] GroupError),
+    /// The parts of a loop of one's own.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
     /// The sharding plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -145,11 +148,9 @@ pub enum TrainError {
     /// A run that neither trains nor evaluates.
     #[error("the run neither trains nor evaluates; pass --do_train or --do_eval")]
     NothingToDo,
-    /// A dry run of a run that only evaluates.
-    #[error(
-        "a dry run is of training, and this run only evaluates; pass --do_train too, or leave --dry_run out"
-    )]
-    DryEvaluation,
+    /// A dry run of one that does not train.
+    #[error("a dry run is of training, and this run only evaluates; pass --do_train")]
+    NothingTrained,
     /// A loss or gradient that is not a finite number.
     #[error(
         "{what} is not finite at step {step} (loss {loss}, gradient norm {grad_norm}); nothing was saved; try a lower \
@@ -205,12 +206,13 @@ impl TrainError {
             | TrainError::Checkpoint(_)
             | TrainError::Wrap(_)
             | TrainError::Groups(_)
+            | TrainError::Prepare(_)
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)
             | TrainError::GlobalBatch { .. }
             | TrainError::NothingToDo
-            | TrainError::DryEvaluation
+            | TrainError::NothingTrained
             | TrainError::Precision(_)
             | TrainError::Accumulation { .. }
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,

@@ -18,6 +18,7 @@
 /// Labels that are made in one crate are left out in another.
 const _: () = assert!(shardwright_data::IGNORED_LABEL == shardwright_model::IGNORED_LABEL);
 
+mod accelerator;
 mod card;
 mod causal_lm;
 mod config;
@@ -47,6 +48,7 @@ mod step;
 mod texts;
 mod torus;
 
+pub use accelerator::{Accelerator, AcceleratorConfig, BatchArrays, GroupedOptimizer, Prepare, PrepareError};
 pub use causal_lm::CausalLm;
 pub use config::{
     Clipping, Curve, EvaluationConfig, IntervalStrategy, LoggingConfig, LossDenominator, ModelSource,

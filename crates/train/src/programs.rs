@@ -189,21 +189,27 @@ impl Job {
         }
     }
 
-    /// Training is only called FSDP if parameters are split.
+    /// Tells where one device is all that there is to split over.
     fn check_sharded(&self, plan: &ShardingPlan, observer: &mut dyn Observer) -> Result<(), TrainError> {
         let axis = &self.config.sharding.axis;
-        let devices = plan.mesh().axis_size(axis).unwrap_or(1);
-        let (split, parameters) = plan.split_parameters();
-        if plan.strategy() == Strategy::NoShard || split > 0 {
-            return Ok(());
+        check_sharded(plan, axis)?;
+        let (split, _) = plan.split_parameters();
+        if plan.strategy() != Strategy::NoShard && split == 0 {
+            let notice = format!("mesh axis {axis} has one device: parameters are not sharded");
+            observer.event(Event::Notice(&notice));
         }
-        if devices > 1 {
-            return Err(TrainError::NothingSharded { parameters, devices, axis: axis.clone() });
-        }
-        let notice = format!("mesh axis {axis} has one device: parameters are not sharded");
-        observer.event(Event::Notice(&notice));
         Ok(())
     }
+}
+
+/// Training is only called FSDP if parameters are split, where there are devices for that.
+pub(crate) fn check_sharded(plan: &ShardingPlan, axis: &str) -> Result<(), TrainError> {
+    let devices = plan.mesh().axis_size(axis).unwrap_or(1);
+    let (split, parameters) = plan.split_parameters();
+    if plan.strategy() == Strategy::NoShard || split > 0 || devices == 1 {
+        return Ok(());
+    }
+    Err(TrainError::NothingSharded { parameters, devices, axis: axis.to_owned() })
 }
 
 /// Examples on all devices that a batch is split over, if one sees so many.

@@ -44,6 +44,7 @@ pub(crate) struct Run<'a> {
     examples: usize,
     clock: Clock,
     told: Instant,
+    evaluated: Option<(usize, EvaluationResults)>,
 }
 
 /// The losses that were read.
@@ -76,6 +77,7 @@ impl<'a> Run<'a> {
             examples: 0,
             clock: Clock::default(),
             told: Instant::now(),
+            evaluated: None,
             tools,
         }
     }
@@ -196,28 +198,28 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// `None` where nobody asked for evaluations.
     fn evaluate(
         &mut self,
         step: usize,
         state: &TrainState,
         observer: &mut dyn Observer,
-    ) -> Result<Option<EvaluationResults>, TrainError> {
-        let Some(evaluator) = self.tools.evaluator else { return Ok(None) };
+    ) -> Result<(), TrainError> {
+        let Some(evaluator) = self.tools.evaluator else { return Ok(()) };
         self.read(self.readings.all(), observer)?;
         self.clock.stop();
         let epoch = self.epoch(step);
         let results = evaluator.evaluate(&state.parameters, Some(epoch), self.tools.stop)?;
         let Some(results) = results else {
-            // After the last step the model is saved before it is evaluated.
-            return Err(match self.total_steps {
-                total if step == total => TrainError::EvaluationInterrupted,
-                total => TrainError::Interrupted { steps: step, total },
+            // What is evaluated at the end is saved by then.
+            return Err(match step == self.total_steps {
+                true => TrainError::EvaluationInterrupted,
+                false => TrainError::Interrupted { steps: step, total: self.total_steps },
             });
         };
         observer.event(Event::Logged(self.log.note_evaluation(step, epoch, &results)?));
+        self.evaluated = Some((step, results));
         self.clock.start();
-        Ok(Some(results))
+        Ok(())
     }
 
     fn check_stop(&self, steps: usize) -> Result<(), TrainError> {
@@ -255,13 +257,14 @@ impl<'a> Run<'a> {
         Ok(results)
     }
 
-    /// Evaluates the model that was trained; `None` where nobody asked for it.
+    /// Evaluates the model that was trained; `None` where nobody asked for it, or the run was asked to stop.
     pub(crate) fn evaluate_end(
         &mut self,
         state: &TrainState,
         observer: &mut dyn Observer,
     ) -> Result<Option<EvaluationResults>, TrainError> {
-        self.evaluate(self.total_steps, state, observer)
+        self.evaluate(self.total_steps, state, observer)?;
+        Ok(self.evaluated.take().map(|(_, results)| results))
     }
 
     /// Draws the losses of the log.

@@ -8,10 +8,10 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use shardwright_checkpoint::{HfWriter, write_bytes_atomic, write_json_atomic};
 use shardwright_data::Tokenizer;
-use shardwright_model::ModelConfig;
+use shardwright_model::{ModelConfig, ParameterInfo};
 use shardwright_partition::{FsdpConfig, Strategy};
 use shardwright_runtime::ShardedArray;
-use shardwright_tensor::TensorType;
+use shardwright_tensor::{DType, TensorType};
 
 use crate::card::model_card;
 use crate::lora::{remove_adapter, save_adapter};
@@ -68,15 +68,7 @@ impl<'a> Output<'a> {
         let saved = model.config.clone().with_dtype(dtype)?;
         write_bytes_atomic(self.folder.join("config.json"), saved.to_json().as_bytes())?;
         self.save_generation_config()?;
-        let infos = model.parameters();
-        let tensors = || infos.iter().zip(parameters);
-        let header = tensors().map(|(p, array)| (p.name.clone(), TensorType { dtype, ..array.ty().clone() }));
-        let mut writer = HfWriter::create(self.folder.join("model.safetensors"), header)?;
-        for (parameter, array) in tensors() {
-            writer.write(&parameter.name, &array.to_host()?.cast(dtype))?;
-        }
-        writer.finish()?;
-        remove(&self.folder.join("model.safetensors.index.json"))
+        save_weights(self.folder, &model.parameters(), parameters, dtype)
     }
 
     /// Writes the figures of training, and what it was told to do.
@@ -141,6 +133,24 @@ impl<'a> Output<'a> {
             ModelSource::Config(_) => remove(&self.folder.join(NAME)),
         }
     }
+}
+
+/// Writes parameters to `model.safetensors`, tensor by tensor, in one dtype. An index that an earlier run left, which
+/// would be read in place of it, goes.
+pub(crate) fn save_weights(
+    folder: &Path,
+    infos: &[ParameterInfo],
+    parameters: &[ShardedArray],
+    dtype: DType,
+) -> Result<(), TrainError> {
+    let tensors = || infos.iter().zip(parameters);
+    let header = tensors().map(|(p, array)| (p.name.clone(), TensorType { dtype, ..array.ty().clone() }));
+    let mut writer = HfWriter::create(folder.join("model.safetensors"), header)?;
+    for (parameter, array) in tensors() {
+        writer.write(&parameter.name, &array.to_host()?.cast(dtype))?;
+    }
+    writer.finish()?;
+    remove(&folder.join("model.safetensors.index.json"))
 }
 
 /// Writes `tokenizer.json`, and beside it what `transformers` wants to know of a tokenizer: the settings that came with

@@ -1,3 +1,5 @@
+//! Learning rates over time.
+
 use std::f64::consts::PI;
 
 use crate::{Curve, ScheduleConfig, ScheduleKind, StableDecay, Warmup};

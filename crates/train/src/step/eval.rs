@@ -89,7 +89,7 @@ fn trace(
     let mut w = Writer::new("eval_step", config, model, shards)?;
     let parameters = w.parameters()?;
     let batch = w.batch(examples)?;
-    let loss = model.loss(&w.g, &parameters, &batch)?;
+    let loss = w.loss(&parameters, &batch)?;
     let (sum, count) = (w.over_batch(loss.sum)?, w.over_batch(loss.count)?);
     w.g.output("loss", sum);
     w.g.output("count", count);

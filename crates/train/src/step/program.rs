@@ -92,8 +92,8 @@ impl<'a> Program<'a> {
     /// The sums over a batch: of the loss, `f32[]`, and its count, `s32[]`, over a device's part; and of the loss's
     /// gradients over all devices, in f32.
     fn sums(&self, used: &[Value], trained: &[Value], batch: &[Value]) -> Result<Vec<Value>> {
-        let Writer { g, config, model, .. } = &self.w;
-        let loss = model.loss(g, used, batch)?;
+        let Writer { g, config, .. } = &self.w;
+        let loss = self.w.loss(used, batch)?;
         let gradients = g.gradients(loss.sum, trained, &|unit| config.recompute(&unit.path))?;
         let gradients = gradients.into_iter().map(|gradient| g.convert(gradient, DType::F32));
         [Ok(loss.sum), Ok(loss.count)].into_iter().chain(gradients).collect()

@@ -6,7 +6,7 @@ use shardwright_partition::Shards;
 use shardwright_tensor::{DType, TensorType};
 
 use super::{StateLayout, StepConfig};
-use crate::{GroupError, Model};
+use crate::{GroupError, Model, ModelLoss};
 
 type Result<T> = std::result::Result<T, GraphError>;
 
@@ -72,6 +72,18 @@ impl<'a> Writer<'a> {
         let ty = self.shards.map_or(ty, |shards| shards.ty(self.arguments));
         self.arguments += 1;
         self.g.argument(name, ty, kind)
+    }
+
+    /// The loss of a device's part of the batch. A count that does not look at the batch is that of this part all the same,
+    /// so it is one of many that are to be summed.
+    pub(super) fn loss(&self, parameters: &[Value], batch: &[Value]) -> Result<ModelLoss> {
+        let g = &self.g;
+        let ModelLoss { sum, count } = self.model.loss(g, parameters, batch)?;
+        let of_part = |x| match self.shards.and_then(Shards::batch) {
+            Some(devices) if !g.depends_on(x, batch) => g.vary(x, devices),
+            _ => Ok(x),
+        };
+        Ok(ModelLoss { sum: of_part(sum)?, count: of_part(count)? })
     }
 
     /// What a device has worked out of its part of the batch, summed over all parts.
