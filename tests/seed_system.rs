@@ -97,7 +97,7 @@ fn the_default_optimizer_trains_and_a_short_last_batch_of_an_evaluation_counts_w
     let mut run = Run::new(false);
     let on_eight = run.results(8);
     let evaluated = on_eight.eval.as_ref().unwrap().eval_samples;
-    assert!(evaluated % 8 != 0 && evaluated > 8, "{evaluated} blocks");
+    assert!(!evaluated.is_multiple_of(8) && evaluated > 8, "{evaluated} blocks");
     let train = on_eight.train.as_ref().unwrap();
     assert!(train.last_loss < train.first_loss, "{train:?}");
     // On one device each batch of the evaluation has one block, and none is short.
