@@ -59,7 +59,7 @@ impl Job {
     /// # Errors
     /// As [`Job::run`], as far as it goes; and when the run only evaluates.
     pub fn dry_run(&self, runtime: &Runtime, observer: &mut dyn Observer) -> Result<DryRun, TrainError> {
-        if self.texts.train.is_none() {
+        if self.texts.train.is_none() && self.texts.eval.is_some() {
             return Err(TrainError::NothingTrained);
         }
         let mut stages = Vec::new();

@@ -44,7 +44,6 @@ pub(crate) struct Run<'a> {
     examples: usize,
     clock: Clock,
     told: Instant,
-    evaluated: Option<(usize, EvaluationResults)>,
 }
 
 /// The losses that were read.
@@ -77,7 +76,6 @@ impl<'a> Run<'a> {
             examples: 0,
             clock: Clock::default(),
             told: Instant::now(),
-            evaluated: None,
             tools,
         }
     }
@@ -198,13 +196,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// `None` where nobody asked for evaluations.
     fn evaluate(
         &mut self,
         step: usize,
         state: &TrainState,
         observer: &mut dyn Observer,
-    ) -> Result<(), TrainError> {
-        let Some(evaluator) = self.tools.evaluator else { return Ok(()) };
+    ) -> Result<Option<EvaluationResults>, TrainError> {
+        let Some(evaluator) = self.tools.evaluator else { return Ok(None) };
         self.read(self.readings.all(), observer)?;
         self.clock.stop();
         let epoch = self.epoch(step);
@@ -217,9 +216,8 @@ impl<'a> Run<'a> {
             });
         };
         observer.event(Event::Logged(self.log.note_evaluation(step, epoch, &results)?));
-        self.evaluated = Some((step, results));
         self.clock.start();
-        Ok(())
+        Ok(Some(results))
     }
 
     fn check_stop(&self, steps: usize) -> Result<(), TrainError> {
@@ -257,14 +255,13 @@ impl<'a> Run<'a> {
         Ok(results)
     }
 
-    /// Evaluates the model that was trained; `None` where nobody asked for it, or the run was asked to stop.
+    /// Evaluates the model that was trained; `None` where nobody asked for it.
     pub(crate) fn evaluate_end(
         &mut self,
         state: &TrainState,
         observer: &mut dyn Observer,
     ) -> Result<Option<EvaluationResults>, TrainError> {
-        self.evaluate(self.total_steps, state, observer)?;
-        Ok(self.evaluated.take().map(|(_, results)| results))
+        self.evaluate(self.total_steps, state, observer)
     }
 
     /// Draws the losses of the log.
