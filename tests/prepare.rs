@@ -398,7 +398,7 @@ fn batches_that_do_not_fit_are_named_and_cost_nothing() {
     let mut accelerator = ready();
     let [inputs, mask] = batch(0, 8, 0);
     check(
-        accelerator.step(&[inputs.clone()]),
+        accelerator.step(&vec![inputs.clone()]),
         expect!["arrays in the batch: 1; the model takes 2: inputs, mask"],
     );
     check(accelerator.step(&Vec::new()), expect!["arrays in the batch: 0; the model takes 2: inputs, mask"]);
