@@ -118,7 +118,8 @@ fn flags_that_do_not_exist_are_named_with_the_nearest_one() {
             "--learning-rat 1",
             "--batch_size 8",
             "--quux",
-            "--per_device_eval_batch_size 8",
+            "--push_to_hub",
+            "--use_fast_tokenizer no",
             "--dataset_name wikitext",
             "--deepspeed=ds.json",
             "--offlin",
@@ -131,19 +132,17 @@ fn flags_that_do_not_exist_are_named_with_the_nearest_one() {
             error: flag --learning_rat is unknown; did you mean --learning_rate?
             exit code 2
             > --batch_size 8
-            error: flag --batch_size is unknown; did you mean --per_device_eval_batch_size?
+            error: flag --batch_size is unknown; did you mean --per_device_train_batch_size?
             exit code 2
             > --quux
             error: flag --quux is unknown; `shardwright train --help` lists the settings
             exit code 2
-            > --per_device_eval_batch_size 8
-            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
-            settings (flag): per_device_eval_batch_size=8
-            reading the text
-            tokenizing
-            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
-            hint: `shardwright plugins` lists the plugins that are known by a name
-            exit code 3
+            > --push_to_hub
+            error: --push_to_hub: not supported: nothing is sent anywhere; upload output_dir after the run
+            exit code 2
+            > --use_fast_tokenizer no
+            error: --use_fast_tokenizer: not supported: a tokenizer is a tokenizer.json
+            exit code 2
             > --dataset_name wikitext
             error: --dataset_name: not supported: nothing is looked up on the Hugging Face Hub; give files or folders of text with train_file
             exit code 2
@@ -355,25 +354,32 @@ fn truth_values_have_ten_spellings() {
 fn what_is_known_and_not_supported_says_what_is() {
     check_flags(
         &[
-            "--optim adafactor",
+            "--optim galore_adamw",
             "--optim adamw",
             "--optim adamw_hf",
-            "--lr_scheduler_type polynomial",
+            "--lr_scheduler_type reduce_lr_on_plateau",
             "--lr_scheduler_type linaer",
             "--save_strategy steps",
-            "--logging_strategy epoch",
-            "--torch_dtype bfloat16",
+            "--logging_strategy never",
+            "--torch_dtype float16",
             "--dtype float17",
-            "--bf16",
+            "--reduce_dtype f8",
+            "--report_to wandb",
             "--fp16 yes",
             "--do_train no",
             "--loss_denominator mean",
             "--fsdp_dim_rule largest",
             "--lowering manual",
+            "--load_best_model_at_end",
+            "--label_smoothing_factor 0.1",
+            "--no_cuda",
+            "--no_keep_linebreaks",
+            "--keep_linebreaks no",
+            "--dataset_name wikitext --dataset_config_name wikitext-2-raw-v1",
         ],
         expect![[r#"
-            > --optim adafactor
-            error: --optim: not supported yet; use adamw_torch
+            > --optim galore_adamw
+            error: --optim: galore_adamw is not supported yet; use adamw_torch, adamw_torch_fused, adamw_torch_xla, adafactor, sgd, lion_32bit or lion
             exit code 2
             > --optim adamw
             error: --optim: expected adamw_torch, adamw_torch_fused, adamw_torch_xla, adafactor, sgd, lion_32bit or lion, found "adamw"
@@ -381,48 +387,30 @@ fn what_is_known_and_not_supported_says_what_is() {
             > --optim adamw_hf
             error: --optim: adamw_hf is not supported: it adds epsilon before the bias correction and decays weights after the update; use adamw_torch
             exit code 2
-            > --lr_scheduler_type polynomial
-            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
-            settings (flag): lr_scheduler_type=polynomial
-            reading the text
-            tokenizing
-            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
-            hint: `shardwright plugins` lists the plugins that are known by a name
-            exit code 3
+            > --lr_scheduler_type reduce_lr_on_plateau
+            error: --lr_scheduler_type: reduce_lr_on_plateau is not supported: it waits for evaluations while it runs; use cosine
+            exit code 2
             > --lr_scheduler_type linaer
             error: --lr_scheduler_type: expected linear, cosine, cosine_with_restarts, cosine_with_min_lr, polynomial, constant, constant_with_warmup, inverse_sqrt or warmup_stable_decay, found "linaer"
             exit code 2
             > --save_strategy steps
-            error: --save_strategy: steps is not supported yet; use no
+            error: --save_strategy: steps is not supported: it writes checkpoints, and only the final model is written yet; use no
             exit code 2
-            > --logging_strategy epoch
-            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
-            settings (flag): logging_strategy=epoch
-            reading the text
-            tokenizing
-            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
-            hint: `shardwright plugins` lists the plugins that are known by a name
-            exit code 3
-            > --torch_dtype bfloat16
-            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
-            settings (flag): torch_dtype=bfloat16
-            note: torch_dtype: the model is saved in bf16; while it is trained, weights are kept in f32, which --master_weights no spares
-            reading the text
-            tokenizing
-            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
-            hint: `shardwright plugins` lists the plugins that are known by a name
-            exit code 3
+            > --logging_strategy never
+            error: --logging_strategy: expected no, steps or epoch, found "never"
+            exit code 2
+            > --torch_dtype float16
+            error: --torch_dtype: float16 is not supported: it takes loss scaling, which is not there; use bfloat16
+            exit code 2
             > --dtype float17
             error: --torch_dtype: expected float32, bfloat16, auto, fp32 or bf16, found "float17"
             exit code 2
-            > --bf16
-            settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
-            settings (flag): bf16=true
-            reading the text
-            tokenizing
-            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
-            hint: `shardwright plugins` lists the plugins that are known by a name
-            exit code 3
+            > --reduce_dtype f8
+            error: --reduce_dtype: expected float32, bfloat16, fp32 or bf16, found "f8"
+            exit code 2
+            > --report_to wandb
+            error: --report_to: wandb is not supported; use none, tensorboard or all
+            exit code 2
             > --fp16 yes
             error: --fp16: not supported: float16 takes loss scaling, which is not there; use bf16
             exit code 2
@@ -437,6 +425,24 @@ fn what_is_known_and_not_supported_says_what_is() {
             exit code 2
             > --lowering manual
             error: --lowering: expected auto, annotate, explicit or both, found "manual"
+            exit code 2
+            > --load_best_model_at_end
+            error: --load_best_model_at_end: not supported: checkpoints are not written yet
+            exit code 2
+            > --label_smoothing_factor 0.1
+            error: --label_smoothing_factor: not supported: losses are plain cross entropies
+            exit code 2
+            > --no_cuda
+            error: --no_cuda: not supported: --plugin names the devices
+            exit code 2
+            > --no_keep_linebreaks
+            error: --keep_linebreaks: not supported: line breaks are part of the text
+            exit code 2
+            > --keep_linebreaks no
+            error: --keep_linebreaks: not supported: line breaks are part of the text
+            exit code 2
+            > --dataset_name wikitext --dataset_config_name wikitext-2-raw-v1
+            error: --dataset_name: not supported: nothing is looked up on the Hugging Face Hub; give files or folders of text with train_file
             exit code 2
         "#]],
     );
@@ -574,12 +580,260 @@ fn run_files_that_are_not_json_are_named_with_line_and_column() {
 }
 
 #[test]
+fn options_and_lists_are_checked() {
+    check_flags(
+        &[
+            "--optim_args momentum=0.9",
+            "--optim adafactor --optim_args relative_step=true",
+            "--optim adafactor --optim_args warmup_init=True",
+            "--optim adafactor --optim_args eps=1",
+            "--optim sgd --optim_args nesterov=true",
+            "--optim sgd --optim_args momentum",
+            "--lr_scheduler_kwargs '{\"num_cycles\": 2}'",
+            "--lr_scheduler_type cosine --lr_scheduler_kwargs num_cycles=many",
+            "--lr_scheduler_type cosine_with_min_lr",
+            "--lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs min_lr=1,min_lr_rate=0.1",
+            "--lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs min_lr=1",
+            "--lr_scheduler_type polynomial --lr_scheduler_kwargs lr_end=1",
+            "--lr_scheduler_type polynomial --learning_rate 0",
+            "--lr_scheduler_type inverse_sqrt --lr_scheduler_kwargs timescale=0",
+            "--lr_scheduler_type warmup_stable_decay",
+            "--lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs num_decay_steps=2,decay_type=steep",
+            "--parameter_groups groups.json",
+            "--parameter_groups '{}'",
+            "--parameter_groups '[3]'",
+            "--parameter_groups '[{\"lr\": 1}]'",
+            "--parameter_groups '[{\"pattern\": \"a..b\"}]'",
+            "--parameter_groups '[{\"pattern\": \"a\", \"lr\": -1}]'",
+            "--parameter_groups '[{\"pattern\": \"a\", \"lr\": 1, \"learning_rate\": 1}]'",
+            "--parameter_groups '[{\"pattern\": \"a\", \"trained\": 0}]'",
+            "--parameter_groups '[}'",
+            "--freeze a..b",
+            "--freeze a,,b",
+            "--max_grad_value 0",
+            "--validation_split_percentage 100",
+            "--logging_steps 1.5",
+            "--global_batch_size 8 --per_device_train_batch_size 1",
+            "--fsdp true --fsdp_config '{\"mixed_precision_policy\": \"fp32\"}' --bf16",
+            "--fsdp true --fsdp_config '{\"mixed_precision_policy\": \"bf16\"}' --reduce_dtype float32",
+            "--fsdp true --fsdp_config '{\"auto_wrap_policy\": \"NO_WRAP\"}' --fsdp_transformer_layer_cls_to_wrap X",
+            "--fsdp true --fsdp_transformer_layer_cls_to_wrap X --fsdp_min_num_params 5",
+        ],
+        expect![[r#"
+            > --optim_args momentum=0.9
+            error: --optim_args: momentum is no option of adamw_torch
+            exit code 2
+            > --optim adafactor --optim_args relative_step=true
+            error: --optim_args: relative_step: true is not supported, as steps follow learning_rate; leave it out
+            exit code 2
+            > --optim adafactor --optim_args warmup_init=True
+            error: --optim_args: warmup_init: true takes relative_step, which is not supported; use warmup_steps
+            exit code 2
+            > --optim adafactor --optim_args eps=1
+            error: --optim_args: eps: expected two numbers of at least 0, found 1
+            exit code 2
+            > --optim sgd --optim_args nesterov=true
+            error: --optim_args: nesterov takes momentum above 0, and no dampening
+            exit code 2
+            > --optim sgd --optim_args momentum
+            error: --optim_args: expected NAME=VALUE,... or a JSON object, found "momentum"
+            exit code 2
+            > --lr_scheduler_kwargs '{"num_cycles": 2}'
+            error: --lr_scheduler_kwargs: num_cycles is no option of linear
+            exit code 2
+            > --lr_scheduler_type cosine --lr_scheduler_kwargs num_cycles=many
+            error: --lr_scheduler_kwargs: num_cycles: expected a number of at least 0, found "many"
+            exit code 2
+            > --lr_scheduler_type cosine_with_min_lr
+            error: --lr_scheduler_kwargs: cosine_with_min_lr takes min_lr or min_lr_rate
+            exit code 2
+            > --lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs min_lr=1,min_lr_rate=0.1
+            error: --lr_scheduler_kwargs: min_lr and min_lr_rate say the same; keep one of them
+            exit code 2
+            > --lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs min_lr=1
+            error: --lr_scheduler_kwargs: the lowest learning rate is above the highest
+            exit code 2
+            > --lr_scheduler_type polynomial --lr_scheduler_kwargs lr_end=1
+            error: --lr_scheduler_kwargs: lr_end is not below learning_rate
+            exit code 2
+            > --lr_scheduler_type polynomial --learning_rate 0
+            error: --lr_scheduler_kwargs: lr_end is a part of learning_rate, which is 0
+            exit code 2
+            > --lr_scheduler_type inverse_sqrt --lr_scheduler_kwargs timescale=0
+            error: --lr_scheduler_kwargs: timescale: expected a whole number of at least 1, found 0
+            exit code 2
+            > --lr_scheduler_type warmup_stable_decay
+            error: --lr_scheduler_kwargs: warmup_stable_decay takes num_decay_steps
+            exit code 2
+            > --lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs num_decay_steps=2,decay_type=steep
+            error: --lr_scheduler_kwargs: decay_type: expected linear, cosine or 1-sqrt, found "steep"
+            exit code 2
+            > --parameter_groups groups.json
+            error: --parameter_groups: groups.json does not exist
+            exit code 2
+            > --parameter_groups '{}'
+            error: --parameter_groups: expected a list of groups, such as [{"pattern": "lm_head", "lr": 1e-4}]
+            exit code 2
+            > --parameter_groups '[3]'
+            error: --parameter_groups: group 1: expected an object, found 3
+            exit code 2
+            > --parameter_groups '[{"lr": 1}]'
+            error: --parameter_groups: group 1: key pattern is missing
+            exit code 2
+            > --parameter_groups '[{"pattern": "a..b"}]'
+            error: --parameter_groups: group 1: key pattern: pattern "a..b" has an empty word; a pattern is words between dots, such as layers.*.mlp
+            exit code 2
+            > --parameter_groups '[{"pattern": "a", "lr": -1}]'
+            error: --parameter_groups: group 1: key lr: expected a number of at least 0, found -1
+            exit code 2
+            > --parameter_groups '[{"pattern": "a", "lr": 1, "learning_rate": 1}]'
+            error: --parameter_groups: group 1: keys learning_rate and lr are the same; keep one of them
+            exit code 2
+            > --parameter_groups '[{"pattern": "a", "trained": 0}]'
+            error: --parameter_groups: group 1: key trained: expected true or false, found 0
+            exit code 2
+            > --parameter_groups '[}'
+            error: --parameter_groups: expected value at line 1 column 2
+            exit code 2
+            > --freeze a..b
+            error: --freeze: pattern "a..b" has an empty word; a pattern is words between dots, such as layers.*.mlp
+            exit code 2
+            > --freeze a,,b
+            error: --freeze: expected names, or a list of them, found "a,,b"
+            exit code 2
+            > --max_grad_value 0
+            error: --max_grad_value: expected a number above 0, found "0"
+            exit code 2
+            > --validation_split_percentage 100
+            error: --validation_split_percentage: expected a whole number from 1 to 99, found "100"
+            exit code 2
+            > --logging_steps 1.5
+            error: --logging_steps: expected a whole number of at least 1, or a part of all steps between 0 and 1, found "1.5"
+            exit code 2
+            > --global_batch_size 8 --per_device_train_batch_size 1
+            error: --global_batch_size: per_device_train_batch_size is given too; keep one of them
+            exit code 2
+            > --fsdp true --fsdp_config '{"mixed_precision_policy": "fp32"}' --bf16
+            error: --bf16: disagrees with mixed_precision_policy of fsdp_config, whose param_dtype is f32; change one of them
+            exit code 2
+            > --fsdp true --fsdp_config '{"mixed_precision_policy": "bf16"}' --reduce_dtype float32
+            error: --reduce_dtype: disagrees with mixed_precision_policy of fsdp_config, whose reduce_dtype is bf16; change one of them
+            exit code 2
+            > --fsdp true --fsdp_config '{"auto_wrap_policy": "NO_WRAP"}' --fsdp_transformer_layer_cls_to_wrap X
+            error: --fsdp_transformer_layer_cls_to_wrap: fsdp_config asks for another wrap policy; keep one of them
+            exit code 2
+            > --fsdp true --fsdp_transformer_layer_cls_to_wrap X --fsdp_min_num_params 5
+            error: --fsdp_min_num_params: fsdp_config asks for another wrap policy; keep one of them
+            exit code 2
+        "#]],
+    );
+}
+
+#[test]
+fn variables_of_other_launchers_are_checked() {
+    let show = |variable: &str, value: &str, arguments: &str| {
+        let folder = Folder::new();
+        let words = ["--plugin", "no-plugin", "train", "run.json"];
+        let output = folder.command(&words).args(split(arguments)).env(variable, value).output().unwrap();
+        format!("> {variable}={value} {arguments}\n{}", show(&output))
+    };
+    expect![[r#"
+        > ACCELERATE_MIXED_PRECISION=fp8 
+        error: ACCELERATE_MIXED_PRECISION: expected bf16 or no, found "fp8"
+        exit code 2
+        > XLA_USE_BF16=maybe 
+        error: XLA_USE_BF16: expected 1 or 0, found "maybe"
+        exit code 2
+        > ACCELERATE_USE_FSDP=perhaps 
+        error: ACCELERATE_USE_FSDP: expected 1 or 0, found "perhaps"
+        exit code 2
+        > FSDP_MIN_NUM_PARAMS=many --fsdp full_shard
+        error: environment: key FSDP_MIN_NUM_PARAMS: wanted a whole number, 0 or more, got text "many"
+        exit code 2
+        > FSDP_OFFLOAD_PARAMS=true --fsdp full_shard
+        error: environment: key FSDP_OFFLOAD_PARAMS: text "true" is not supported; set it to false, or leave it out: parameters stay on the devices
+        exit code 2
+    "#]].assert_eq(
+        &[
+            show("ACCELERATE_MIXED_PRECISION", "fp8", ""),
+            show("XLA_USE_BF16", "maybe", ""),
+            show("ACCELERATE_USE_FSDP", "perhaps", ""),
+            show("FSDP_MIN_NUM_PARAMS", "many", "--fsdp full_shard"),
+            show("FSDP_OFFLOAD_PARAMS", "true", "--fsdp full_shard"),
+        ]
+        .concat(),
+    );
+}
+
+#[test]
+fn the_settings_are_told_with_where_they_were_written() {
+    let told = |variables: &[(&str, &str)], arguments: &str| {
+        let folder = Folder::new();
+        let words = ["--plugin", "no-plugin", "train", "run.json"];
+        let mut command = folder.command(&words);
+        command.args(split(arguments)).envs(variables.iter().copied());
+        let text = show(&command.output().unwrap());
+        let lines = text.lines().filter(|line| line.starts_with("settings") || line.starts_with("note"));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    expect![[r#"
+        settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
+        settings (XLA_USE_BF16): bf16=true
+        settings (flag): num_train_epochs=1 max_steps=3 seed=7
+        settings (ACCELERATE_USE_FSDP): fsdp=true
+        note: XLA_USE_SPMD=1: it is always so here, one process drives all devices
+        note: XLA_USE_BF16=1: layers compute in bfloat16, as --bf16 says; sums, losses and updates stay float32
+        note: ACCELERATE_USE_FSDP=true: parameters are sharded, as --fsdp true says
+        note: environment: key version is taken from FSDP_VERSION
+    "#]].assert_eq(&told(
+        &[
+            ("XLA_USE_SPMD", "1"),
+            ("XLA_USE_BF16", "1"),
+            ("ACCELERATE_USE_FSDP", "true"),
+            ("FSDP_VERSION", "2"),
+        ],
+        "--max_steps 3 --seed 7 --num_train_epochs=1",
+    ));
+    expect![[r#"
+        settings (run.json): config_name=config.json train_file=text.txt block_size=8 output_dir=out
+        settings (flag): torch_dtype=bfloat16 bf16=false fsdp=["full_shard","auto_wrap"] overwrite_output_dir=false
+        note: dataloader_num_workers has no effect: batches are made in the background, on one thread
+        note: XLA_USE_BF16 has no effect: bf16 is given
+        note: ACCELERATE_USE_FSDP has no effect: fsdp is given
+        note: torch_dtype: the model is saved in bf16; while it is trained, weights are kept in f32, which --master_weights no spares
+    "#]].assert_eq(&told(
+        &[("XLA_USE_BF16", "1"), ("ACCELERATE_USE_FSDP", "false")],
+        "--torch_dtype bfloat16 --bf16 no --fsdp full_shard auto_wrap --dataloader_num_workers 4 --no_overwrite_output_dir",
+    ));
+    let all = told(&[], "-v --seed 7");
+    let defaults = all.lines().find_map(|line| line.strip_prefix("settings (default): ")).unwrap();
+    assert!(defaults.split(' ').any(|setting| setting == "learning_rate=0.00005"), "{defaults}");
+    assert!(!defaults.contains("seed=42"), "{defaults}");
+    expect![[""]].assert_eq(&told(&[], "-q --seed 7"));
+}
+
+#[test]
+fn files_with_all_arguments_of_hugging_face_pass() {
+    let file = RUN.replacen(
+        '{',
+        r#"{"push_to_hub": false, "deepspeed": null, "fp16": false, "load_best_model_at_end": false, "debug": "",
+            "resume_from_checkpoint": null, "label_smoothing_factor": 0.0, "save_safetensors": true, "no_cuda": false,
+            "torch_compile": false, "local_rank": 0, "optim_args": null, "lr_scheduler_kwargs": {}, "do_predict": false,
+            "logging_nan_inf_filter": true, "report_to": [], "fsdp": [], "accelerator_config": null, "#,
+        1,
+    );
+    check_fine(&file, "run.json", expect![""]);
+}
+
+#[test]
 fn keys_of_run_files_are_checked_with_their_position() {
     check_file(
         &[
             r#""learning_rat": 1"#,
             r#""quux": 1"#,
-            r#""gradient_accumulation_steps": 4"#,
+            r#""gradient_accumulation_steps": 0"#,
+            r#""push_to_hub": true"#,
+            r#""parameter_groups": [{"pattern": "lm_head", "rate": 1}]"#,
             r#""seed": 1, "seed": 2"#,
             r#""max-steps": 1, "max_steps": 2"#,
             r#""per_device_train_batch_size": 0"#,
@@ -607,13 +861,15 @@ fn keys_of_run_files_are_checked_with_their_position() {
             > "quux": 1
             error: run.json:2:11: key quux is unknown; `shardwright train --help` lists the settings
             exit code 2
-            > "gradient_accumulation_steps": 4
-            settings (run.json): config_name=config.json train_file=text.txt block_size=8 gradient_accumulation_steps=4 output_dir=out
-            reading the text
-            tokenizing
-            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
-            hint: `shardwright plugins` lists the plugins that are known by a name
-            exit code 3
+            > "gradient_accumulation_steps": 0
+            error: run.json:2:34: gradient_accumulation_steps: expected a whole number of at least 1, found 0
+            exit code 2
+            > "push_to_hub": true
+            error: run.json:2:18: push_to_hub: not supported: nothing is sent anywhere; upload output_dir after the run
+            exit code 2
+            > "parameter_groups": [{"pattern": "lm_head", "rate": 1}]
+            error: run.json: parameter_groups: group 1: key rate is unknown; the keys are pattern, learning_rate, lr, weight_decay, trained
+            exit code 2
             > "seed": 1, "seed": 2
             error: run.json:2:22: key seed is there twice, first in line 2
             exit code 2
@@ -651,8 +907,12 @@ fn keys_of_run_files_are_checked_with_their_position() {
             error: run.json:2:21: tokenizer_name: absent.json does not exist
             exit code 2
             > "optim": "adafactor"
-            error: run.json:2:12: optim: not supported yet; use adamw_torch
-            exit code 2
+            settings (run.json): config_name=config.json train_file=text.txt block_size=8 optim=adafactor output_dir=out
+            reading the text
+            tokenizing
+            error: unknown plugin "no-plugin" (given by --plugin); known are cpu, cpu-0.106, cpu-0.81, libtpu; for a file of your own pass --plugin PATH, with a separator or the ending of a shared library in it
+            hint: `shardwright plugins` lists the plugins that are known by a name
+            exit code 3
             > "optim": 3
             error: run.json:2:12: optim: expected adamw_torch, adamw_torch_fused, adamw_torch_xla, adafactor, sgd, lion_32bit or lion, found 3
             exit code 2
@@ -748,7 +1008,7 @@ fn fsdp_words_and_files_are_checked() {
         Folder::new().with("fsdp.json", r#"{"xla": true, "xla_fsdp_v2": true, "xla_fsdp_v3": true}"#);
     let output = unknown.train("run.json --fsdp true --fsdp_config fsdp.json --allow_unknown_fsdp_keys");
     assert!(
-        show(&output).starts_with("note: fsdp.json: unknown key xla_fsdp_v3 is ignored"),
+        show(&output).contains("\nnote: fsdp.json: unknown key xla_fsdp_v3 is ignored"),
         "{}",
         show(&output)
     );
@@ -958,7 +1218,7 @@ fn settings_without_effect_are_noted() {
     );
     check_fine(
         RUN,
-        "run.json --lr_scheduler_type constant --warmup_steps 5 --cache_dir /tmp",
+        "run.json --lr_scheduler_type constant --warmup_steps 5",
         expect![[r#"
             note: warmup has no effect: lr_scheduler_type is constant; use constant_with_warmup
         "#]],

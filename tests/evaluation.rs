@@ -7,7 +7,7 @@ use std::fs;
 use serde_json::Value;
 use shardwright_train::{
     EvaluationConfig, Event, GroupConfig, IntervalStrategy, LogRecord, LoggingConfig, ModelSource, Observer,
-    ReportTo, RunResults, StopFlag, TrainConfig, TrainError, prepare, prepare_unsaved,
+    ReportTo, RunResults, StopFlag, TrainConfig, TrainError, TrainErrorKind, prepare, prepare_unsaved,
 };
 use support::runtime;
 
@@ -77,17 +77,23 @@ impl Fixture {
     }
 }
 
-/// The records of a run, as words.
+/// The records of a run, as words; asks for a stop once the model is saved, if told to.
 #[derive(Default)]
-struct Records(Vec<String>);
+struct Records {
+    words: Vec<String>,
+    stop: Option<StopFlag>,
+}
 
 impl Observer for Records {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Logged(LogRecord::Train(record)) => self.0.push(format!("train {}", record.step)),
-            Event::Logged(LogRecord::Evaluation(record)) => self.0.push(format!("eval {}", record.step)),
-            Event::Trained { .. } => self.0.push("trained".into()),
-            Event::Evaluated { .. } => self.0.push("evaluated".into()),
+            Event::Logged(LogRecord::Train(record)) => self.words.push(format!("train {}", record.step)),
+            Event::Logged(LogRecord::Evaluation(record)) => self.words.push(format!("eval {}", record.step)),
+            Event::Trained { .. } => {
+                self.words.push("trained".into());
+                self.stop.iter().for_each(StopFlag::request);
+            }
+            Event::Evaluated { .. } => self.words.push("evaluated".into()),
             _ => {}
         }
     }
@@ -97,7 +103,7 @@ fn told(fixture: &Fixture) -> Vec<String> {
     let mut records = Records::default();
     let job = prepare(&fixture.config, &mut records).unwrap();
     job.run(&runtime(4), &mut records, &StopFlag::new()).unwrap();
-    records.0
+    records.words
 }
 
 #[test]
@@ -151,6 +157,20 @@ fn a_model_is_evaluated_when_it_was_said_and_at_the_end_once() {
     fixture.config.logging.first_step = false;
     fixture.config.num_train_epochs = 2.0;
     assert_eq!(told(&fixture), ["train 3", "eval 3", "train 6", "trained", "eval 6", "evaluated"]);
+}
+
+#[test]
+fn a_run_that_is_stopped_while_it_evaluates_has_saved_its_model() {
+    let fixture = Fixture::new();
+    let stop = StopFlag::new();
+    let mut records = Records { stop: Some(stop.clone()), ..Records::default() };
+    let job = prepare(&fixture.config, &mut records).unwrap();
+    let error = job.run(&runtime(4), &mut records, &stop).unwrap_err();
+    assert_eq!(error.kind(), TrainErrorKind::Interrupted);
+    assert_eq!(error.to_string(), "interrupted during the evaluation, whose results are not saved");
+    let files = fixture.files();
+    assert!(files.iter().any(|name| name == "model.safetensors"), "{files:?}");
+    assert!(!files.iter().any(|name| name == "eval_results.json"), "{files:?}");
 }
 
 #[test]
@@ -232,4 +252,9 @@ fn a_dry_run_tells_what_is_needed_and_writes_nothing() {
     assert_eq!(found.held_bytes, Some(parameters.per_device + state.per_device));
     assert!(found.compiled_bytes > found.held_bytes && found.program_ops > 100, "{found:?}");
     assert!(!fixture.config.output_dir.exists());
+
+    let only = TrainConfig { do_train: false, ..fixture.config.clone() };
+    let job = prepare_unsaved(&only, &mut records).unwrap();
+    let error = job.dry_run(&runtime(4), &mut records).unwrap_err();
+    assert_eq!(error.to_string(), "a dry run is of training, and this run only evaluates; pass --do_train");
 }

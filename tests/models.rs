@@ -78,7 +78,7 @@ fn weights(info: &ParameterInfo) -> HostArray {
     let element = |index: u32| {
         let unit = (mixed(hash.wrapping_add(index)) >> 12) as f32 / 1_048_576.0 - 0.5;
         match info.init {
-            Init::Normal { .. } => unit,
+            Init::Normal { .. } | Init::Uniform { .. } => unit,
             Init::Zeros => unit / 2.0,
             Init::Ones => unit / 2.0 + 1.0,
         }
@@ -219,6 +219,7 @@ fn parameters_and_classes_are_those_of_the_original() {
             Init::Normal { zero_row: Some(row), .. } => format!("normal, row {row} zero"),
             Init::Ones => "ones".to_owned(),
             Init::Zeros => "zeros".to_owned(),
+            Init::Uniform { bound } => format!("uniform, {bound}"),
         };
         let found: Vec<Json> =
             parameters(&model).iter().map(|p| json!([p.name, p.shape, init(p.init)])).collect();

@@ -43,7 +43,6 @@ fn check_lowered(name: &str, meshes: &[&str], plan: &PlanOptions, lowering: Lowe
                 &format!("{name}{twin} {mesh} remat={remat}: loss {loss:.1e}, norm {norm:.1e} {verdict}\n");
         }
     }
-    println!("{report}");
     assert!(!report.contains("TOO FAR"), "\n{report}");
 }
 

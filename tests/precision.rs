@@ -3,6 +3,7 @@
 mod follow;
 mod support;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::process::Command;
 
@@ -14,8 +15,8 @@ use shardwright_model::ModelConfig;
 use shardwright_partition::{Lowering, PlanOptions};
 use shardwright_runtime::topology::{Topology, TopologyOptions, VARIABLES};
 use shardwright_tensor::DType;
-use shardwright_train::{PrecisionConfig, StepConfig, TrainError};
-use support::{BATCH, causal_lm, oracle_model, oracle_step};
+use shardwright_train::{PrecisionConfig, StepConfig, TrainError, TrainState, TrainStep, WeightSource};
+use support::{BATCH, causal_lm, oracle_batches, oracle_model, oracle_step, runtime};
 
 const BF16: PrecisionConfig =
     PrecisionConfig { weights: DType::Bf16, compute: DType::Bf16, reduce: DType::F32, masters: true };
@@ -44,6 +45,67 @@ fn without_masters_losses_are_those_of_bf16_weights() {
     check("adamw_bf16_lr2e-3", "fsdp=2", rounded);
     check("adamw_bf16", "fsdp=1", rounded);
     check("adafactor_bf16_lr2e-3", "data=2,fsdp=2", PrecisionConfig { reduce: DType::Bf16, ..rounded });
+}
+
+/// Losses of so many steps of a small decoder at a low learning rate, and each parameter before and after them.
+fn at_a_low_rate(precision: PrecisionConfig, steps: usize) -> (Vec<f64>, Vec<MovedParameter>) {
+    let text = r#"{"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "vocab_size": 512}"#;
+    let model = causal_lm(ModelConfig::parse(text, "config.json").unwrap(), BATCH[1]);
+    let mut config =
+        StepConfig { precision, lowering: Lowering::Explicit, ..oracle_step(&model, PlanOptions::default()) };
+    config.groups.learning_rate = 1e-5;
+    let runtime = runtime(4);
+    let step = TrainStep::compile(&runtime, &runtime.mesh("fsdp=4").unwrap(), &model, &config).unwrap();
+    let mut state = TrainState::new(&runtime, &step, WeightSource::Random { seed: 1 }).unwrap();
+    let values = |state: &TrainState| -> Vec<Vec<f64>> {
+        state.parameters.iter().map(|p| p.to_host().unwrap().to_f64()).collect()
+    };
+    let before = values(&state);
+    let mut losses = Vec::with_capacity(steps);
+    for ids in oracle_batches().iter().cycle().take(steps) {
+        let (next, metrics) = step.run(&runtime, state, &[ids, ids], 1.0).unwrap();
+        state = next;
+        losses.push(metrics.read().unwrap().loss);
+    }
+    let moved = step.parameters().iter().zip(before.into_iter().zip(values(&state)));
+    (losses, moved.map(|(info, (before, after))| (info.name.clone(), before, after)).collect())
+}
+
+/// A parameter's name, and its values before and after training.
+type MovedParameter = (String, Vec<f64>, Vec<f64>);
+
+/// How many values training has changed.
+fn changed(before: &[f64], after: &[f64]) -> usize {
+    before.iter().zip(after).filter(|(before, after)| before != after).count()
+}
+
+#[test]
+fn masters_keep_updates_that_bf16_would_round_away() {
+    let (expected, _) = at_a_low_rate(PrecisionConfig::default(), 200);
+    let (losses, parameters) = at_a_low_rate(BF16, 200);
+    for (step, (loss, expected)) in losses.iter().zip(&expected).enumerate() {
+        assert!((loss / expected - 1.0).abs() <= 0.01, "step {step}: {loss}, with f32 {expected}");
+    }
+    assert!(losses[199] < losses[0], "{losses:?}");
+    // Of a table of tokens, only rows that a batch asks for have a gradient.
+    let ids = oracle_batches();
+    let seen: BTreeSet<i32> = ids.iter().flat_map(|ids| ids.as_slice::<i32>().unwrap()).copied().collect();
+    for (name, before, after) in &parameters {
+        let is_table = name.contains("embed_tokens");
+        let row = before.len() / 512;
+        let has_gradient = |index: &usize| !is_table || seen.contains(&i32::try_from(index / row).unwrap());
+        let with_gradient = (0..before.len()).filter(has_gradient).count();
+        assert!(with_gradient > 0, "{name}");
+        assert!(changed(before, after) * 100 >= with_gradient * 99, "{name}: {}", changed(before, after));
+    }
+
+    let (_, rounded) = at_a_low_rate(PrecisionConfig { masters: false, ..BF16 }, 10);
+    let norms: Vec<_> = rounded.iter().filter(|(name, ..)| name.contains("norm")).collect();
+    assert_eq!(norms.len(), 3);
+    for (name, before, after) in norms {
+        assert_eq!(changed(before, after), 0, "{name}");
+    }
 }
 
 /// The step as it is given to the compiler for eight devices.

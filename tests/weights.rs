@@ -71,6 +71,7 @@ fn weights_are_normal_and_those_of_norms_one() {
             }
             Init::Ones => assert!(values.iter().all(|&v| v == 1.0), "{}", info.name),
             Init::Zeros => assert!(values.iter().all(|&v| v == 0.0), "{}", info.name),
+            Init::Uniform { .. } => panic!("{} is of no decoder", info.name),
         }
     }
     check_normal("all weights", &pool);

@@ -49,6 +49,8 @@ Environment:
   SHARDWRIGHT_PYTHON     the Python whose pip downloads plugins [default: python3]
   CPU_NUM_DEVICES        virtual devices of a CPU plugin where --cpu_devices is not given
   XLA_FLAGS              flags for the compiler, before those of --xla_flags; they are checked
+  XLA_USE_BF16, ACCELERATE_MIXED_PRECISION, ACCELERATE_USE_FSDP, FSDP_*
+                         settings of a run as PyTorch/XLA and `accelerate launch` have them; flags and RUN.json win
   PJRT_DEVICE            the kind of device, CPU, TPU or GPU [default: TPU where there is one, else CPU]
   TPU_LIBRARY_PATH, PJRT_NAMES_AND_LIBRARY_PATHS, PJRT_PLUGIN_LIBRARY_PATH
                          plugins, as other projects name them; `shardwright doctor` tells which
@@ -73,7 +75,8 @@ Train a Llama-type causal language model, sharded over the devices of a PJRT plu
 
 Settings have the names of Hugging Face's TrainingArguments and run_clm.py. Each is a flag, spelled with underscores or \
 dashes, and a key of RUN.json; flags win. Relative paths begin at the working directory in flags, and at the folder of \
-RUN.json in that file. A yes|no setting alone means yes.";
+RUN.json in that file. A yes|no setting alone means yes. Other settings of Hugging Face's are known: what would change \
+the run is refused with its reason, what would not is noted.";
 
 /// Without clap's one-line description, which the text before the usage stands for; a long description would make clap
 /// spread every flag over three lines.
@@ -270,9 +273,12 @@ fn with_underscores(word: OsString) -> OsString {
     }
     let name = name.replace('-', "_");
     // HF's scripts have such a flag for what is on by default.
-    let negated = name.strip_prefix("no_").and_then(settings::find);
-    match negated.filter(|spec| spec.arity == Arity::Optional && value.is_empty()) {
-        Some(spec) => format!("--{}=no", spec.name).into(),
+    let is_switch = |name: &&str| match settings::find(name) {
+        Some(spec) => spec.arity == Arity::Optional,
+        None => foreign::find(name).is_some(),
+    };
+    match name.strip_prefix("no_").filter(is_switch).filter(|_| value.is_empty()) {
+        Some(switch) => format!("--{switch}=no").into(),
         None => format!("--{name}{value}").into(),
     }
 }
@@ -365,7 +371,8 @@ impl FromArgMatches for TrainArgs {
 
 fn flag(spec: &'static settings::Spec) -> Arg {
     let default = match spec.default {
-        Some(default) if spec.arity != Arity::Optional => format!(" [default: {default}]"),
+        // A switch that is off where nobody speaks of it needs no words.
+        Some(default) if spec.arity != Arity::Optional || default != "no" => format!(" [default: {default}]"),
         _ => String::new(),
     };
     let arg = Arg::new(spec.name)

@@ -6,9 +6,11 @@ mod evaluation;
 mod model;
 mod optimization;
 mod options;
-mod pending;
 mod schedule;
 mod sharding;
+
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +36,6 @@ pub(super) fn train_config(
     effective: &Effective,
 ) -> Result<(TrainConfig, Notices), Failure> {
     let mut notices = Notices::new();
-    pending::check(settings)?;
     // It has one value so far; with a second one, this no longer compiles and somebody has to decide.
     let SaveStrategy::No = settings.output.save_strategy.value;
     let source = model::source(&settings.model)?;

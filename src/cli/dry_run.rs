@@ -68,6 +68,16 @@ mod tests {
             program_ops: 1234,
             program_text_bytes: 98_765,
         };
-        expect![[r#""#]].assert_eq(&text(&found));
+        expect![[r#"
+            memory                                 in all  per device  padding
+            parameters                            8.0 MiB     1.0 MiB      0 B
+            batch                                   512 B        64 B     16 B
+            temporaries of the compiled step                 not told
+            the compiled step, with all of these              5.0 MiB
+            the initial state, as it was held                 3.0 MiB
+            program   1234 ops, 96.5 KiB of text
+            time      plan 0.2 s, compile 12.0 s
+            dry run: nothing was trained or written"#]]
+        .assert_eq(&text(&found));
     }
 }

@@ -1,5 +1,6 @@
 //! The settings as they take effect, each with where it was written.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json};
@@ -74,10 +75,10 @@ impl Entry {
             Written::Json(Json::String(text)) => read(spec, text),
             Written::Json(json) => json.clone(),
             Written::Words(words) => {
-                let texts = words.iter().map(|word| read(spec, &word.to_string_lossy()));
-                match spec.arity {
-                    Arity::Many if words.len() > 1 => texts.collect(),
-                    _ => texts.last().unwrap_or_default(),
+                let text = |word: &OsString| read(spec, &word.to_string_lossy());
+                match (spec.arity, words.as_slice()) {
+                    (Arity::Many, [_, _, ..]) => words.iter().map(text).collect(),
+                    (_, words) => words.last().map(text).unwrap_or_default(),
                 }
             }
         };

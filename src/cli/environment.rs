@@ -21,7 +21,7 @@ struct Switch {
     effect: &'static str,
 }
 
-const BF16: &str = "layers compute in bfloat16, as --bf16 says; weights, sums and losses stay float32";
+const BF16: &str = "layers compute in bfloat16, as --bf16 says; sums, losses and updates stay float32";
 
 const SWITCHES: [Switch; 4] = [
     Switch { variable: "XLA_USE_BF16", setting: "bf16", effect: BF16 },
@@ -131,13 +131,31 @@ mod tests {
     #[test]
     fn switches_stand_for_settings_that_are_not_given() {
         check(&[], &[], expect![[""]]);
-        check(&[("XLA_USE_SPMD", "1"), ("XLA_USE_BF16", "1")], &[], expect![[""]]);
-        check(&[("XLA_USE_BF16", "1")], &["bf16"], expect![[""]]);
+        check(
+            &[("XLA_USE_SPMD", "1"), ("XLA_USE_BF16", "1")],
+            &[],
+            expect![[r#"
+            bf16
+            note: XLA_USE_SPMD=1: it is always so here, one process drives all devices
+            note: XLA_USE_BF16=1: layers compute in bfloat16, as --bf16 says; sums, losses and updates stay float32
+        "#]],
+        );
+        check(
+            &[("XLA_USE_BF16", "1")],
+            &["bf16"],
+            expect![[r#"
+            note: XLA_USE_BF16 has no effect: bf16 is given
+        "#]],
+        );
         check(&[("XLA_USE_BF16", "0"), ("ACCELERATE_MIXED_PRECISION", "no")], &[], expect![[""]]);
         check(
             &[("ACCELERATE_USE_FSDP", "true"), ("FSDP_MIN_NUM_PARAMS", "5"), ("FSDP_VERSION", "")],
             &[],
-            expect![[""]],
+            expect![[r#"
+                fsdp
+                FSDP_MIN_NUM_PARAMS=5
+                note: ACCELERATE_USE_FSDP=true: parameters are sharded, as --fsdp true says
+            "#]],
         );
     }
 }

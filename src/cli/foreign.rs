@@ -189,15 +189,17 @@ pub(super) fn find(name: &str) -> Option<&'static str> {
     names().find(|known| *known == name)
 }
 
-/// Refuses those that would change what happens, and gives a notice for each other one.
+/// Refuses those that would change what happens, and gives a notice for each other one that is not off.
 pub(super) fn check(layers: &[&Layer]) -> Result<Vec<String>, Failure> {
     let mut notices = Vec::new();
     for row in TABLE {
         for name in row.names.split_whitespace() {
             let Some(given) = layers.iter().find_map(|layer| layer.get(name)) else { continue };
+            let word = word(given);
             if row.means == Means::Nothing {
-                notices.push(format!("{name} has no effect: {}", row.why));
-            } else if !row.means.allows(&word(given)) {
+                let notice = || format!("{name} has no effect: {}", row.why);
+                notices.extend((!is_off(&word)).then(notice));
+            } else if !row.means.allows(&word) {
                 return Err(Setting::of(name, given).wrong(format!("not supported: {}", row.why)));
             }
         }
@@ -211,11 +213,15 @@ impl Means {
         match self {
             Means::Nothing => true,
             Means::Refused => word == "none",
-            Means::RefusedUnlessOff => matches!(word, "" | "no" | "false" | "n" | "f" | "0" | "none" | "[]"),
+            Means::RefusedUnlessOff => is_off(word),
             Means::RefusedUnlessOn => matches!(word, "yes" | "true" | "y" | "t" | "1"),
             Means::RefusedUnlessZero => word.parse::<f64>().is_ok_and(|number| number == 0.0),
         }
     }
+}
+
+fn is_off(word: &str) -> bool {
+    matches!(word, "" | "no" | "false" | "n" | "f" | "0" | "-1" | "none" | "[]" | "{}")
 }
 
 /// A value as one word of small letters.
@@ -234,12 +240,12 @@ fn word(given: &Given) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::settings;
+    use super::super::settings::{self, Spec};
     use super::*;
 
     #[test]
     fn no_setting_is_called_foreign_and_none_is_there_twice() {
-        let all: Vec<&str> = names().chain(settings::names()).collect();
+        let all: Vec<&str> = names().chain(settings::specs().flat_map(Spec::names)).collect();
         let mut seen = BTreeSet::new();
         assert_eq!(all.into_iter().filter(|name| !seen.insert(*name)).collect::<Vec<_>>(), [""; 0]);
     }

@@ -19,7 +19,8 @@ pub(super) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     let is_part = |name: &str| given.len() >= 4 && name.contains(&given);
     let likeness =
         |name: &str| strsim::jaro_winkler(&given, name).max(if is_part(name) { ALIKE } else { 0.0 });
-    let scored = known.iter().map(|&name| (likeness(name), name));
+    // Of equals, the first: that is the last from behind.
+    let scored = known.iter().rev().map(|&name| (likeness(name), name));
     let (score, best) = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     (score >= ALIKE).then_some(best)
 }

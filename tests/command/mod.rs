@@ -3,7 +3,8 @@
 use std::process::Command;
 
 /// The beginnings of the names of variables that the command, a plugin or XLA reads.
-const PREFIXES: [&str; 6] = ["SHARDWRIGHT_", "PJRT_", "XLA_", "TPU_", "LIBTPU_", "TF_"];
+const PREFIXES: [&str; 8] =
+    ["SHARDWRIGHT_", "PJRT_", "XLA_", "TPU_", "LIBTPU_", "TF_", "ACCELERATE_", "FSDP_"];
 /// Other such variables.
 const NAMES: [&str; 5] =
     ["ALLOW_MULTIPLE_LIBTPU_LOAD", "CPU_NUM_DEVICES", "CUDA_VISIBLE_DEVICES", "NO_COLOR", "NPROC"];

@@ -81,8 +81,13 @@ impl Followed {
     }
 }
 
-fn frozen(pattern: &String) -> GroupRule {
-    GroupRule { pattern: pattern.parse().unwrap(), learning_rate: None, weight_decay: None, trained: false }
+fn frozen(pattern: impl AsRef<str>) -> GroupRule {
+    GroupRule {
+        pattern: pattern.as_ref().parse().unwrap(),
+        learning_rate: None,
+        weight_decay: None,
+        trained: false,
+    }
 }
 
 /// The learning rates of a curve of so many steps.

@@ -90,8 +90,9 @@ impl TokenCache {
 
     /// Reads, tokenizes and cuts a corpus, unless that was done before. Errors name its files.
     ///
-    /// Memory does not grow with the text, apart from 8 bytes for each example of [`Packing::PadToBlock`]. `progress` is
-    /// called on this thread, after each part of the text that is done.
+    /// Memory does not grow with the text, apart from 8 bytes for each example of
+    /// [`PadToBlock`](crate::Packing::PadToBlock). `progress` is called on this thread, after each part of the text that
+    /// is done.
     pub fn blocks(
         &self,
         corpus: &Corpus,
@@ -194,5 +195,19 @@ pub(crate) fn hash(input: &mut impl Read, digest: &mut Sha256) -> io::Result<()>
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else entries of another version's ids would be taken for this one's.
+    #[test]
+    fn the_version_of_the_library_is_that_which_is_built_in() {
+        let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+        let lock = std::fs::read_to_string(lock).unwrap();
+        let (_, behind) = lock.split_once("name = \"tokenizers\"\nversion = \"").unwrap();
+        assert_eq!(behind.split_once('"').unwrap().0, TOKENIZERS);
     }
 }

@@ -81,8 +81,7 @@ impl Corpus {
     /// skipped there and counted in [`Corpus::skipped`]; a file that is named itself is never skipped.
     ///
     /// A path that does not exist and has `*`, `?` or `[` in it is a pattern, in which `**` stands for folders at any
-    /// depth. The files that it fits count as named, in the order of their names; hidden ones only fit where the pattern
-    /// has the dot too.
+    /// depth. The files that it fits count as named, in the order of their names; it fits no hidden ones.
     pub fn open(paths: &[PathBuf], options: CorpusOptions) -> Result<Corpus, DataError> {
         let (files, skipped) = files::find(paths)?;
         let corpus = Corpus { files, skipped, options, rows: 0..u64::MAX, digest: Arc::default() };

@@ -1,16 +1,18 @@
 //! Text to tokens to deterministic global batches, for causal language models.
 //!
 //! The way is one line: [`Corpus`] finds the files and streams their rows, [`Tokenizer`] turns rows into ids in
-//! parallel, [`Blocks`] holds the ids cut into blocks of one size, [`Batches`] says which blocks make up the global
-//! batch of any step, and [`Prefetcher`] prepares the next ones on a thread of its own.
+//! parallel, [`TokenCache`] keeps the ids cut into [`Blocks`] of one size, [`Batches`] says which blocks make up the
+//! global batch of any step, and [`Prefetcher`] prepares the next ones on a thread of its own.
 //!
-//! Two decisions carry the rest:
+//! Three decisions carry the rest:
 //!
-//! - **A batch is a function of the blocks, the plan, the epoch and the step.** The order of an epoch comes from
-//!   the seed and the number of the epoch alone, and [`Batches::batch`] is random access. Resuming therefore reads
-//!   on where the run stopped, without replaying what came before, and the number of devices or hosts has no say.
-//! - **Every batch of a run has one shape.** Blocks are full, and the ragged last batch of an epoch is either
-//!   dropped or filled up with rows whose labels are all [`IGNORED_LABEL`], so a program is compiled once.
+//! - **A batch is a function of the blocks, the plan and the position.** The order of an epoch comes from the seed and
+//!   the number of the epoch alone, and [`Batches::batch`] is random access. Resuming therefore reads on where the run
+//!   stopped, without replaying what came before, and the number of devices or hosts, and the batch size, have no say.
+//! - **Every batch of a run has one shape.** The ragged last batch of an epoch is either dropped or filled up with rows
+//!   whose labels are all [`IGNORED_LABEL`], so a program is compiled once.
+//! - **Ids lie in a file.** Text is read, tokenized and written in small parts at the same time, and a batch reads its
+//!   blocks at their positions, so memory does not grow with the text.
 //!
 //! What this is not: it does not know devices (splitting a batch over a mesh is the caller's), it never downloads,
 //! and it prints nothing: counts of what was dropped or skipped are returned.

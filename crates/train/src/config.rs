@@ -6,7 +6,7 @@ use std::sync::Arc;
 use shardwright_hlo::Precision;
 use shardwright_partition::{DimRule, FsdpConfig, Lowering, ModulePattern, Strategy};
 
-use crate::{AdamW, GroupConfig, LoraSource, Optimizer, PrecisionConfig};
+use crate::{AdamW, GroupConfig, LoraSource, Optimizer, PrecisionConfig, TrainError};
 
 /// A training run. Field names are those of Hugging Face's `TrainingArguments` and `run_clm.py` where those have one.
 #[derive(Clone, Debug)]
@@ -139,6 +139,19 @@ impl TrainConfig {
             arguments: serde_json::Value::Null,
         }
     }
+
+    /// Examples that one device sees at a time, where a batch is split into so many parts.
+    ///
+    /// # Errors
+    /// When `global_batch_size` does not divide into them.
+    pub fn per_device_batch_size(&self, shards: usize) -> Result<usize, TrainError> {
+        let Some(global) = self.global_batch_size else { return Ok(self.per_device_train_batch_size) };
+        let accumulated = self.gradient_accumulation_steps;
+        match shards.checked_mul(accumulated) {
+            Some(parts) if parts > 0 && global.is_multiple_of(parts) && global > 0 => Ok(global / parts),
+            _ => Err(TrainError::GlobalBatch { global, shards, accumulated }),
+        }
+    }
 }
 
 /// Whether and when a model is evaluated.
@@ -255,7 +268,7 @@ pub struct StableDecay {
     pub decay: Curve,
     /// The rate that it begins at and falls to.
     pub floor: f64,
-    /// Waves of a cosine that rises or falls; half of one is one way.
+    /// Waves of a cosine that falls; half of one is one way.
     pub cycles: f64,
 }
 

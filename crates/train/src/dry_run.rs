@@ -57,8 +57,11 @@ impl Job {
     /// Plans and compiles a training, makes its initial state, and drops all of it. Nothing is written.
     ///
     /// # Errors
-    /// As [`Job::run`], as far as it goes; and when the run does not train.
+    /// As [`Job::run`], as far as it goes; and when the run only evaluates.
     pub fn dry_run(&self, runtime: &Runtime, observer: &mut dyn Observer) -> Result<DryRun, TrainError> {
+        if self.texts.train.is_none() {
+            return Err(TrainError::NothingTrained);
+        }
         let mut stages = Vec::new();
         let mut clock = Instant::now();
         let mut ended = |stage| {
@@ -79,7 +82,7 @@ impl Job {
 
         observer.event(Event::Phase(Phase::Weights));
         let parameters = self.initial_parameters(runtime, &planned, &programs.draws)?;
-        let (step, _) = programs.train.as_ref().ok_or(TrainError::NothingToDo)?;
+        let (step, _) = programs.train.as_ref().ok_or(TrainError::NothingTrained)?;
         let state = TrainState::of_parameters(runtime, step, parameters)?;
         let held = state.bytes_on_devices().ok().and_then(|bytes| bytes.into_iter().max());
         ended(DryRunStage::State);

@@ -84,6 +84,19 @@ pub enum TrainError {
     /// A tensor axis that does not fit the model.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// A batch of all devices that does not divide.
+    #[error(
+        "global_batch_size {global} does not divide into {shards} devices that split a batch, times {accumulated} batches accumulated; \
+         make it a multiple of {}", .shards.saturating_mul(*.accumulated)
+    )]
+    GlobalBatch {
+        /// Its examples.
+        global: usize,
+        /// Into how many parts the mesh splits a batch.
+        shards: usize,
+        /// How many batches make a step.
+        accumulated: usize,
+    },
     /// Fully sharded training in which nothing would be sharded.
     #[error(
         "none of the {parameters} parameters can be split over the {devices} devices of mesh axis {axis}; pass --fsdp no_shard to train without sharding"
@@ -135,6 +148,9 @@ pub enum TrainError {
     /// A run that neither trains nor evaluates.
     #[error("the run neither trains nor evaluates; pass --do_train or --do_eval")]
     NothingToDo,
+    /// A dry run of one that does not train.
+    #[error("a dry run is of training, and this run only evaluates; pass --do_train")]
+    NothingTrained,
     /// A loss or gradient that is not a finite number.
     #[error(
         "{what} is not finite at step {step} (loss {loss}, gradient norm {grad_norm}); nothing was saved; try a lower \
@@ -194,7 +210,9 @@ impl TrainError {
             | TrainError::HeadNotTied { .. }
             | TrainError::Plan(_)
             | TrainError::Tensor(_)
+            | TrainError::GlobalBatch { .. }
             | TrainError::NothingToDo
+            | TrainError::NothingTrained
             | TrainError::Precision(_)
             | TrainError::Accumulation { .. }
             | TrainError::NothingSharded { .. } => TrainErrorKind::Input,

@@ -87,7 +87,14 @@ impl ParameterGroups {
     /// # Errors
     /// When a rule covers no parameter, or none is trained.
     pub fn new(config: &GroupConfig, model: &dyn Model) -> Result<ParameterGroups, GroupError> {
-        let parameters = &model.parameters();
+        ParameterGroups::of_parameters(config, &model.parameters(), |parameter| model.trains(parameter))
+    }
+
+    fn of_parameters(
+        config: &GroupConfig,
+        parameters: &[ParameterInfo],
+        can_be_trained: impl Fn(&ParameterInfo) -> bool,
+    ) -> Result<ParameterGroups, GroupError> {
         for rule in &config.rules {
             check_covers(&rule.pattern, "of a parameter group", parameters)?;
         }
@@ -98,7 +105,7 @@ impl ParameterGroups {
                 groups.len() - 1
             })
         };
-        let group = |p: &ParameterInfo| model.trains(p).then(|| config.group(p)).flatten();
+        let group = |p: &ParameterInfo| can_be_trained(p).then(|| config.group(p)).flatten();
         let of: Vec<Option<usize>> = parameters.iter().map(|p| group(p).map(&mut index)).collect();
         if groups.is_empty() {
             return Err(GroupError::NothingTrained { parameters: parameters.len() });
@@ -173,4 +180,117 @@ fn nearest(text: &str, parameters: &[ParameterInfo]) -> Vec<String> {
     patterns.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
     patterns.truncate(SHOWN);
     patterns
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use shardwright_model::{Init, ParameterKind};
+
+    use super::*;
+
+    fn parameters() -> Vec<ParameterInfo> {
+        let info = |(name, kind): (&str, ParameterKind)| {
+            let (name, shape) = (name.to_owned(), vec![4]);
+            ParameterInfo { name, shape, init: Init::Ones, kind }
+        };
+        let named = [
+            ("model.embed_tokens.weight", ParameterKind::Embedding),
+            ("model.layers.0.mlp.up_proj.weight", ParameterKind::Matrix),
+            ("model.layers.0.mlp.up_proj.bias", ParameterKind::Bias),
+            ("model.layers.1.mlp.up_proj.weight", ParameterKind::Matrix),
+            ("model.norm.weight", ParameterKind::Norm),
+        ];
+        named.map(info).into()
+    }
+
+    fn rule(
+        pattern: &str,
+        learning_rate: Option<f64>,
+        weight_decay: Option<f64>,
+        trained: bool,
+    ) -> GroupRule {
+        GroupRule { pattern: pattern.parse().unwrap(), learning_rate, weight_decay, trained }
+    }
+
+    #[track_caller]
+    fn check(rules: Vec<GroupRule>, expected: Expect) {
+        let config = GroupConfig { learning_rate: 0.5, weight_decay: 0.1, rules };
+        let parameters = parameters();
+        let text = match ParameterGroups::of_parameters(&config, &parameters, |_| true) {
+            Err(error) => error.to_string(),
+            Ok(groups) => {
+                let group = |index| groups.of(index).map(|group| groups.groups()[group]);
+                let line = |(index, parameter): (usize, &ParameterInfo)| match group(index) {
+                    None => format!("{}: frozen\n", parameter.name),
+                    Some(Group { learning_rate, weight_decay }) => {
+                        format!("{}: {learning_rate}, decay {weight_decay}\n", parameter.name)
+                    }
+                };
+                parameters.iter().enumerate().map(line).collect()
+            }
+        };
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn the_last_rule_that_covers_a_parameter_counts() {
+        check(
+            vec![],
+            expect![[r#"
+            model.embed_tokens.weight: 0.5, decay 0.1
+            model.layers.0.mlp.up_proj.weight: 0.5, decay 0.1
+            model.layers.0.mlp.up_proj.bias: 0.5, decay 0
+            model.layers.1.mlp.up_proj.weight: 0.5, decay 0.1
+            model.norm.weight: 0.5, decay 0
+        "#]],
+        );
+        let rules = vec![
+            rule("layers", None, None, false),
+            rule("layers.1", Some(0.25), None, true),
+            rule("norm", None, Some(0.01), true),
+        ];
+        check(
+            rules,
+            expect![[r#"
+            model.embed_tokens.weight: 0.5, decay 0.1
+            model.layers.0.mlp.up_proj.weight: frozen
+            model.layers.0.mlp.up_proj.bias: frozen
+            model.layers.1.mlp.up_proj.weight: 0.25, decay 0.1
+            model.norm.weight: 0.5, decay 0.01
+        "#]],
+        );
+    }
+
+    #[test]
+    fn rules_that_cover_nothing_are_errors() {
+        check(
+            vec![rule("layers.*.mpl", None, None, true)],
+            expect![
+                "pattern layers.*.mpl, of a parameter group, covers none of the model's 5 parameters; near it are layers.*.mlp, layers.*, layers.*.mlp.up_proj"
+            ],
+        );
+        check(
+            vec![rule("layers.7.mlp.up_proj", None, None, false)],
+            expect![
+                "pattern layers.7.mlp.up_proj, of a parameter group, covers none of the model's 5 parameters; near it are layers.*.mlp.up_proj, layers.*.mlp.up_proj.bias, layers.*.mlp.up_proj.weight"
+            ],
+        );
+        check(
+            vec![rule("lm_head", None, None, false)],
+            expect![
+                "pattern lm_head, of a parameter group, covers none of the model's 5 parameters; near it are model.layers, model.norm, model"
+            ],
+        );
+    }
+
+    #[test]
+    fn something_has_to_be_trained() {
+        check(
+            vec![rule("model", None, None, false)],
+            expect![
+                "no parameter is trained: the rules freeze all 5 of the model; a later rule can have some trained again"
+            ],
+        );
+    }
 }

@@ -9,7 +9,7 @@ use crate::draw::Draws;
 use crate::evaluate::Evaluator;
 use crate::log::{LogFolder, run_folder_name};
 use crate::peak::peak_flops;
-use crate::programs::{Planned, Programs};
+use crate::programs::{Planned, Programs, per_device};
 use crate::run::{Run, Tools, flops_per_token, total_steps};
 use crate::save::Output;
 use crate::texts::Texts;
@@ -173,7 +173,7 @@ impl Job {
             steps,
             examples: batches.blocks().num_blocks(),
             epochs: steps as f64 / batches.steps_per_epoch() as f64,
-            per_device_batch_size: self.config.per_device_train_batch_size,
+            per_device_batch_size: per_device(batches.plan(), tools.step.executable().mesh().shape()),
             accumulation_steps: batches.plan().accumulation,
             global_batch_size: batches.plan().global_batch_size,
             block_size: batches.blocks().block_size(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use shardwright_data::{BatchPlan, Batches, Blocks};
 use shardwright_hlo::VerifiedModule;
-use shardwright_mesh::Mesh;
+use shardwright_mesh::{AbstractMesh, Mesh};
 use shardwright_model::ParameterInfo;
 use shardwright_partition::{CollectiveSummary, PlanOptions, ShardingPlan, Strategy, data_axes};
 use shardwright_runtime::compile::CompiledBy;
@@ -147,9 +147,8 @@ impl Job {
 
     fn train_batches(&self, blocks: &Blocks, mesh: &Mesh) -> Result<Batches, TrainError> {
         let accumulation = self.config.gradient_accumulation_steps;
-        let micro_batch_size = global(self.config.per_device_train_batch_size, mesh);
-        let by_device = micro_batch_size.saturating_mul(accumulation);
-        let global_batch_size = self.config.global_batch_size.unwrap_or(by_device);
+        let per_device = self.config.per_device_batch_size(data_shards(mesh.shape()))?;
+        let global_batch_size = global(per_device, mesh).saturating_mul(accumulation);
         let plan = BatchPlan {
             accumulation,
             drop_last: self.config.dataloader_drop_last,
@@ -215,8 +214,17 @@ pub(crate) fn check_sharded(plan: &ShardingPlan, axis: &str) -> Result<(), Train
 
 /// Examples on all devices that a batch is split over, if one sees so many.
 fn global(per_device: usize, mesh: &Mesh) -> usize {
-    let shards: usize = data_axes(mesh.shape()).filter_map(|axis| mesh.shape().axis_size(axis)).product();
-    per_device.saturating_mul(shards)
+    per_device.saturating_mul(data_shards(mesh.shape()))
+}
+
+/// Into how many parts a mesh splits a batch.
+pub(crate) fn data_shards(mesh: &AbstractMesh) -> usize {
+    data_axes(mesh).filter_map(|axis| mesh.axis_size(axis)).product()
+}
+
+/// Examples that one device sees at a time.
+pub(crate) fn per_device(plan: &BatchPlan, mesh: &AbstractMesh) -> usize {
+    plan.global_batch_size / (plan.accumulation * data_shards(mesh)).max(1)
 }
 
 fn tell_compiled(

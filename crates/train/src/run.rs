@@ -9,6 +9,7 @@ use shardwright_runtime::Runtime;
 use crate::evaluate::Evaluator;
 use crate::interval::{is_due, steps_between};
 use crate::log::{LogFolder, RunLog};
+use crate::programs::per_device;
 use crate::readings::{MetricRows, Reading, Readings, Started};
 use crate::results::TrainerState;
 use crate::{
@@ -209,7 +210,11 @@ impl<'a> Run<'a> {
         let epoch = self.epoch(step);
         let results = evaluator.evaluate(&state.parameters, Some(epoch), self.tools.stop)?;
         let Some(results) = results else {
-            return Err(TrainError::Interrupted { steps: step, total: self.total_steps });
+            // What is evaluated at the end is saved by then.
+            return Err(match step == self.total_steps {
+                true => TrainError::EvaluationInterrupted,
+                false => TrainError::Interrupted { steps: step, total: self.total_steps },
+            });
         };
         observer.event(Event::Logged(self.log.note_evaluation(step, epoch, &results)?));
         self.evaluated = Some((step, results));
@@ -269,7 +274,8 @@ impl<'a> Run<'a> {
 
     /// Where the run stands, and its log.
     pub(crate) fn trainer_state(&self, results: &TrainResults) -> TrainerState {
-        let TrainConfig { logging, evaluation, per_device_train_batch_size, .. } = self.tools.config;
+        let TrainConfig { logging, evaluation, .. } = self.tools.config;
+        let mesh = self.tools.step.executable().mesh();
         TrainerState {
             best_metric: (),
             best_model_checkpoint: (),
@@ -281,7 +287,7 @@ impl<'a> Run<'a> {
             max_steps: self.total_steps,
             num_train_epochs: self.epoch(self.total_steps).ceil() as usize,
             total_flos: results.total_flos,
-            train_batch_size: *per_device_train_batch_size,
+            train_batch_size: per_device(self.tools.batches.plan(), mesh.shape()),
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Learning rates over time.
+
 use std::f64::consts::PI;
 
 use crate::{Curve, ScheduleConfig, ScheduleKind, StableDecay, Warmup};
@@ -64,7 +66,7 @@ impl Schedule {
             let progress = step as f64 / self.warmup as f64;
             return scaled(match parts.warmup {
                 Curve::Linear => progress,
-                Curve::Cosine => 0.5 * (1.0 - wave(progress)),
+                Curve::Cosine => 0.5 * (1.0 - (PI * progress).cos()),
                 Curve::OneMinusSqrt => 1.0 - (1.0 - progress).sqrt(),
             });
         }

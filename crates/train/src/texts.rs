@@ -74,6 +74,13 @@ impl Texts {
                 dropped_tokens: blocks.dropped_tokens(),
                 vocab_size: tokenizer.vocab_size(),
             });
+            if blocks.truncated_rows() + blocks.skipped_rows() > 0 {
+                let (cut, skipped) = (blocks.truncated_rows(), blocks.skipped_rows());
+                observer.event(Event::Notice(&format!(
+                    "without packing, {cut} rows are cut to {block_size} tokens, and {skipped} rows of fewer than two \
+                     tokens are left out"
+                )));
+            }
             Ok::<_, TrainError>(Some(blocks))
         };
         let train = blocks(train.filter(|_| config.do_train), Split::Train, config.max_train_samples)?;

@@ -37,12 +37,11 @@ pub(super) fn evaluation(
 
 /// What is noted down in the course of training.
 pub(super) fn logging(settings: &EvaluationSettings, notices: &mut Notices) -> LoggingConfig {
-    let report_to = settings.report_to.value.0.clone();
-    if report_to.is_empty() {
+    if settings.logging_strategy.value == When::No {
         let unread =
             [("logging_dir", settings.logging_dir.is_some()), ("run_name", settings.run_name.is_some())];
         for (name, _) in unread.into_iter().filter(|(_, is_given)| *is_given) {
-            notices.push(format!("{name} has no effect: report_to is none"));
+            notices.push(format!("{name} has no effect: logging_strategy is no"));
         }
     }
     LoggingConfig {
@@ -50,7 +49,7 @@ pub(super) fn logging(settings: &EvaluationSettings, notices: &mut Notices) -> L
         first_step: settings.logging_first_step.value,
         nan_inf_filter: settings.logging_nan_inf_filter.value,
         dir: settings.logging_dir.as_ref().map(|folder| folder.resolve(&folder.value)),
-        report_to,
+        report_to: settings.report_to.value.0.clone(),
     }
 }
 

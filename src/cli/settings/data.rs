@@ -9,7 +9,8 @@ use super::{Layer, Setting, Spec, default, optional, settings};
 settings! {
     /// What a model is trained and evaluated on.
     DataSettings "Data" {
-        /// Files of text, JSON lines, CSV or Parquet, folders of them, or patterns such as 'data/*.jsonl'
+        /// Files of text, JSON lines, CSV or Parquet, folders of them, or patterns such as 'data/*.jsonl'; dataset is
+        /// the same
         train_file | dataset: Vec<PathBuf>;
         /// The same for evaluation [default: a part of train_file]
         validation_file: Vec<PathBuf>;

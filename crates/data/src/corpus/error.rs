@@ -27,14 +27,12 @@ pub enum CorpusError {
         path: PathBuf,
     },
     /// A pattern that means nothing.
-    #[error("{pattern} is neither a file nor a pattern of files: {reason} at character {position}")]
+    #[error("{pattern} is neither a file nor a pattern of files: {reason}")]
     Pattern {
         /// What was given.
         pattern: PathBuf,
         /// What is wrong with it as a pattern.
         reason: &'static str,
-        /// Where, from 1.
-        position: usize,
     },
     /// A pattern that fits no file.
     #[error(
@@ -155,7 +153,7 @@ pub enum CorpusError {
         found: &'static str,
     },
     /// A row, or a file, without the text column.
-    #[error("{path}: {place} has no column `{column}`, its columns are: {}", .found.join(", "))]
+    #[error("{path}: {place} has no column `{column}`{}", listed(.found))]
     NoColumn {
         /// The file.
         path: PathBuf,
@@ -167,7 +165,7 @@ pub enum CorpusError {
         found: Vec<String>,
     },
     /// A file none of whose columns holds text.
-    #[error("{path}: no column holds text, its columns are: {}", .found.join(", "))]
+    #[error("{path}: no column holds text{}", listed(.found))]
     NoTextColumn {
         /// The file.
         path: PathBuf,
@@ -220,5 +218,13 @@ impl fmt::Display for Place {
             Place::Row(row) => write!(f, "row {row}"),
             Place::Header => f.write_str("the header"),
         }
+    }
+}
+
+fn listed(columns: &[String]) -> String {
+    if columns.is_empty() {
+        ", nor any other".to_owned()
+    } else {
+        format!(", its columns are: {}", columns.join(", "))
     }
 }

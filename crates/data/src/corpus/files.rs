@@ -73,11 +73,8 @@ fn is_pattern(path: &Path) -> bool {
 fn matches(pattern: &Path) -> Result<Vec<TextFile>, CorpusError> {
     let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
     let text = pattern.to_str().expect("only what is UTF-8 is a pattern");
-    let found = glob::glob_with(text, options).map_err(|error| CorpusError::Pattern {
-        pattern: pattern.to_path_buf(),
-        reason: error.msg,
-        position: error.pos + 1,
-    })?;
+    let found = glob::glob_with(text, options)
+        .map_err(|error| CorpusError::Pattern { pattern: pattern.to_path_buf(), reason: error.msg })?;
     let (mut files, mut folders) = (Vec::new(), 0);
     for path in found {
         let path = path.map_err(|error| {

@@ -111,3 +111,56 @@ fn groups_are_of_a_thousand_rows() {
     );
     assert_eq!(made(4096, Packing::Carry).unwrap().num_blocks(), 1);
 }
+
+const PADDED: BlockOptions = BlockOptions { block_size: 4, packing: Packing::PadToBlock { pad_id: 9 } };
+
+#[test]
+fn rows_become_blocks_of_their_own() {
+    let lengths = [3, 0, 6, 1, 4, 2];
+    let rows = (0..).zip(lengths).map(|(i, length)| Ok(vec![i; length]));
+    let blocks = Blocks::from_rows(rows, &PADDED).unwrap();
+    let ids: Vec<Vec<i32>> = (0..blocks.num_blocks()).map(|i| blocks.block(i).unwrap()).collect();
+    assert_eq!(ids, [vec![0; 3], vec![2; 4], vec![4; 4], vec![5; 2]]);
+    assert_eq!((blocks.truncated_rows(), blocks.skipped_rows()), (1, 2));
+    assert_eq!((blocks.total_tokens(), blocks.dropped_tokens()), (16, 3));
+    let taken = blocks.take(2);
+    assert_eq!((taken.num_blocks(), taken.total_tokens(), taken.dropped_tokens()), (2, 10, 3));
+}
+
+#[test]
+fn rows_without_a_target_are_an_error() {
+    let error = Blocks::from_rows([Ok(vec![1]), Ok(vec![2])], &PADDED).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "none of the 2 rows has two tokens, so that one follows another: expected longer rows, or packing, which \
+         joins them"
+    );
+}
+
+#[test]
+fn what_fills_up_is_a_token() {
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "abc\n");
+    let corpus = fixture.open(&["a.txt"]).unwrap();
+    let tokenizer = fixture.tokenizer(|_| ()).unwrap();
+    for pad_id in [-1, 260] {
+        let options = BlockOptions { block_size: 4, packing: Packing::PadToBlock { pad_id } };
+        let error = Blocks::from_corpus(&corpus, &tokenizer, &options).unwrap_err();
+        assert_eq!(
+            fixture.message(&error),
+            format!("a.txt: pad id {pad_id} is no token of tokenizer.json: expected an id from 0 to 259")
+        );
+    }
+}
+
+#[test]
+fn an_error_of_a_row_in_the_middle_reaches_the_caller() {
+    let fixture = Fixture::new();
+    let rows = "{\"text\": \"some text\"}\n".repeat(100_000);
+    fixture.write("a.jsonl", rows + "{\"text\": 1}\n");
+    let corpus = fixture.open(&["a.jsonl"]).unwrap();
+    let tokenizer = fixture.tokenizer(|_| ()).unwrap();
+    let error = Blocks::from_corpus(&corpus, &tokenizer, &BlockOptions::new(8)).unwrap_err();
+    let expected = "a.jsonl: line 100001, column `text` holds a number, expected a string";
+    assert_eq!(fixture.message(&error), expected);
+}

@@ -177,7 +177,7 @@ fn the_first_column_that_holds_a_string_is_the_text() {
         None,
         expect!["a.jsonl: line 1, column `id` holds a number, expected a string"],
     );
-    check("a.jsonl", "{}\n", None, expect!["a.jsonl: line 1 has no column `text`, its columns are: "]);
+    check("a.jsonl", "{}\n", None, expect!["a.jsonl: line 1 has no column `text`, nor any other"]);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn patterns_are_the_files_that_they_fit() {
     check(
         "in/a**",
         expect![
-            "in/a** is neither a file nor a pattern of files: recursive wildcards must form a single path component at character 20"
+            "in/a** is neither a file nor a pattern of files: recursive wildcards must form a single path component"
         ],
     );
     check("in/missing.txt", expect!["cannot read in/missing.txt: No such file or directory (os error 2)"]);

@@ -2,6 +2,7 @@
 
 mod batches;
 mod blocks;
+mod cache;
 mod corpus;
 mod fixture;
 mod formats;

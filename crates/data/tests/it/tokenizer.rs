@@ -245,3 +245,17 @@ fn the_text_of_a_tokenizer_is_what_was_loaded() {
     let tokenizer = Tokenizer::from_file(fixture.write("padded.json", &padded)).unwrap();
     assert_eq!(tokenizer.json(), padded);
 }
+
+#[test]
+fn the_pad_id_comes_from_the_file_beside() {
+    let pad_id = |config: &str| {
+        let fixture = Fixture::new();
+        fixture.write("tokenizer_config.json", config);
+        fixture.tokenizer(|_| ()).unwrap().pad_id()
+    };
+    assert_eq!(pad_id(r#"{"pad_token": "<pad>", "eos_token": "</s>"}"#), Some(259));
+    assert_eq!(pad_id(r#"{"pad_token": {"content": "<pad>", "special": true}}"#), Some(259));
+    assert_eq!(pad_id(r#"{"pad_token": null, "eos_token": "</s>"}"#), Some(257));
+    assert_eq!(pad_id(r#"{"pad_token": "<none>"}"#), None);
+    assert_eq!(pad_id("{}"), None);
+}

@@ -138,7 +138,7 @@ pub(super) static KEYS: &[KeySpec] = &[
     ),
     key(
         MIXED_PRECISION_POLICY,
-        &["mixed_precision"],
+        &[],
         Kind::MixedPrecision,
         Role::Means,
         "dtypes of computation and reduction; default those of the run",

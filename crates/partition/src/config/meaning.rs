@@ -1,12 +1,13 @@
 //! What the keys that interact mean together.
 
+use shardwright_tensor::DType;
+
 use super::error::KeyProblem;
 use super::notice::Notice;
 use super::raw::{Given, RawConfig};
 use super::strategy::{ShardingRequest, Strategy};
 use super::value::Setting;
 use crate::ModulePattern;
-use shardwright_tensor::DType;
 
 use super::{Findings, FsdpConfig, MixedPrecision, StateDictType, WrapConfig, keys};
 
@@ -44,8 +45,9 @@ fn mixed_precision(raw: &RawConfig, findings: &mut Findings) -> Option<MixedPrec
     let given = raw.get(keys::MIXED_PRECISION_POLICY)?;
     let Setting::MixedPrecision(policy) = given.setting else { return None };
     if policy.output.is_some_and(|dtype| dtype != DType::F32) {
-        let why = "its output_dtype and buffer_dtype: logits, losses and tables of angles are f32";
-        findings.notices.push(given.no_effect(why));
+        let key = format!("{}.output_dtype", given.spelling);
+        let why = "logits, losses and tables of angles are f32".to_owned();
+        findings.notices.push(Notice::NoEffect { key, why });
     }
     Some(MixedPrecision { output: None, ..policy })
 }

@@ -24,7 +24,7 @@ impl MixedPrecision {
             Value::String(text) if text.trim().eq_ignore_ascii_case("no") => Some(Self::default()),
             Value::String(_) => {
                 let all = Some(dtype(value)?);
-                Some(Self { param: all, reduce: all, output: all })
+                Some(Self { param: all, reduce: all, output: None })
             }
             Value::Array(items) if items.len() <= 3 => {
                 let mut dtypes = [None; 3];

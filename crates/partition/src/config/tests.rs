@@ -151,15 +151,141 @@ fn other_modes_are_refused_with_what_works() {
     "#]],
     );
     check_entries(
-        r#""mixed_precision_policy": "bf16", "ignored_modules": ".*head", "tp_plan": {"lm_head": "rowise"}"#,
+        r#""mixed_precision_policy": "fp16", "ignored_modules": ".*head", "tp_plan": {"lm_head": "rowise"}"#,
         expect![[r#"
             fsdp.json: 3 problems
-              key ignored_modules: wanted a pattern such as layers.*.mlp or a list of them, got text ".*head"
+              key mixed_precision_policy: wanted bf16, fp32 or no, or an object of param_dtype, reduce_dtype and buffer_dtype or output_dtype, each bfloat16 or float32, got text "fp16"
+              key ignored_modules: wanted a pattern such as layers.*.mlp, which is no regular expression, or a list of them, got text ".*head"
               key tp_plan: wanted an object from patterns such as layers.*.mlp to one of colwise, colwise_rep, colwise_gather_output, embedding_rowwise, rowwise, replicated, got object {"lm_head":"rowise"}
-              key mixed_precision_policy: text "bf16" is not supported; leave it out, and choose dtypes with the flags of the run
         "#]],
     );
     check_entries(r#""cpu_offload": "no", "ignored_modules": null"#, expect![""]);
+}
+
+#[test]
+fn mixed_precision_is_a_word_a_list_or_an_object() {
+    check_entries(
+        r#""mixed_precision_policy": "bf16""#,
+        expect![[r#"
+        mixed_precision_policy = {"param_dtype":"bfloat16","reduce_dtype":"bfloat16"}
+    "#]],
+    );
+    check_entries(
+        r#""mixed_precision_policy": "fp32""#,
+        expect![[r#"
+        mixed_precision_policy = {"param_dtype":"float32","reduce_dtype":"float32"}
+    "#]],
+    );
+    check_entries(
+        r#""mixed_precision_policy": "no""#,
+        expect![[r#"
+        mixed_precision_policy = {}
+    "#]],
+    );
+    check_entries(
+        r#""mixed_precision_policy": ["bf16", "torch.float32"]"#,
+        expect![[r#"
+        mixed_precision_policy = {"param_dtype":"bfloat16","reduce_dtype":"float32"}
+    "#]],
+    );
+    check_entries(
+        r#""mixed_precision_policy": {"param_dtype": "bfloat16", "reduce_dtype": null, "output_dtype": "bf16", "cast_forward_inputs": true}"#,
+        expect![[r#"
+            mixed_precision_policy = {"param_dtype":"bfloat16"}
+            notice: key mixed_precision_policy.output_dtype has no effect: logits, losses and tables of angles are f32
+        "#]],
+    );
+    check_entries(
+        r#""mixed_precision_policy": {"param_dtype": "float16"}, "fsdp_mixed_precision_policy": {"param": "bf16"}"#,
+        expect![[r#"
+            fsdp.json: 2 problems
+              key mixed_precision_policy: wanted bf16, fp32 or no, or an object of param_dtype, reduce_dtype and buffer_dtype or output_dtype, each bfloat16 or float32, got object {"param_dtype":"float16"}
+              key fsdp_mixed_precision_policy: wanted bf16, fp32 or no, or an object of param_dtype, reduce_dtype and buffer_dtype or output_dtype, each bfloat16 or float32, got object {"param":"bf16"}
+        "#]],
+    );
+}
+
+/// What a file and the variables of a launcher mean together.
+#[track_caller]
+fn check_variables(file: Option<&str>, variables: &[(&str, &str)], expect: Expect) {
+    let variables: Vec<(String, String)> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let read = match file {
+        Some(entries) => {
+            FsdpConfig::parse_over(&format!("{{{XLA}, {entries}}}"), ORIGIN, UnknownKeys::Refuse, &variables)
+        }
+        None => FsdpConfig::from_variables(&variables),
+    };
+    let answer = match read {
+        Ok((config, notices)) => {
+            let notices = notices.iter().map(|notice| format!("notice: {notice}\n"));
+            std::iter::once(config.to_string()).chain(notices).collect()
+        }
+        Err(error) => format!("{error}\n"),
+    };
+    expect.assert_eq(&answer);
+}
+
+#[test]
+fn variables_stand_for_keys_that_the_file_has_not() {
+    check_variables(
+        None,
+        &[],
+        expect![[r#"
+        auto_wrap_policy = "TRANSFORMER_BASED_WRAP"
+        state_dict_type = "FULL_STATE_DICT"
+        xla = true
+        xla_fsdp_grad_ckpt = false
+        xla_fsdp_v2 = true
+    "#]],
+    );
+    check_variables(
+        None,
+        &[
+            ("FSDP_SHARDING_STRATEGY", "2"),
+            ("FSDP_AUTO_WRAP_POLICY", "TRANSFORMER_BASED_WRAP"),
+            ("FSDP_TRANSFORMER_CLS_TO_WRAP", "LlamaDecoderLayer"),
+            ("FSDP_OFFLOAD_PARAMS", "false"),
+            ("FSDP_FORWARD_PREFETCH", "true"),
+        ],
+        expect![[r#"
+            auto_wrap_policy = "TRANSFORMER_BASED_WRAP"
+            sharding_strategy = "SHARD_GRAD_OP"
+            state_dict_type = "FULL_STATE_DICT"
+            transformer_layer_cls_to_wrap = ["LlamaDecoderLayer"]
+            xla = true
+            xla_fsdp_grad_ckpt = false
+            xla_fsdp_v2 = true
+            notice: key sharding_strategy is taken from FSDP_SHARDING_STRATEGY
+            notice: key auto_wrap_policy is taken from FSDP_AUTO_WRAP_POLICY
+            notice: key transformer_layer_cls_to_wrap is taken from FSDP_TRANSFORMER_CLS_TO_WRAP
+            notice: key cpu_offload is taken from FSDP_OFFLOAD_PARAMS
+            notice: key forward_prefetch is taken from FSDP_FORWARD_PREFETCH
+            notice: key FSDP_FORWARD_PREFETCH has no effect: the compiler decides when weights are gathered, and the numbers do not depend on it
+        "#]],
+    );
+    check_variables(
+        Some(r#""fsdp_min_num_params": 5"#),
+        &[("FSDP_MIN_NUM_PARAMS", "7"), ("FSDP_ACTIVATION_CHECKPOINTING", "True")],
+        expect![[r#"
+            auto_wrap_policy = "SIZE_BASED_WRAP"
+            min_num_params = 5
+            state_dict_type = "FULL_STATE_DICT"
+            xla = true
+            xla_fsdp_grad_ckpt = true
+            xla_fsdp_v2 = true
+            notice: key activation_checkpointing is taken from FSDP_ACTIVATION_CHECKPOINTING
+        "#]],
+    );
+    check_variables(
+        None,
+        &[("FSDP_OFFLOAD_PARAMS", "true"), ("FSDP_STATE_DICT_TYPE", "HALF")],
+        expect![[r#"
+            environment: 2 problems
+              key FSDP_STATE_DICT_TYPE: wanted one of FULL_STATE_DICT, LOCAL_STATE_DICT, SHARDED_STATE_DICT, or 1 to 3, got text "HALF"
+              key FSDP_OFFLOAD_PARAMS: text "true" is not supported; set it to false, or leave it out: parameters stay on the devices
+        "#]],
+    );
 }
 
 #[test]
@@ -735,7 +861,7 @@ fn the_help_lists_every_key() {
             recompute each wrapped unit in backward; default false
         activation_checkpointing: true or false
             the same as xla_fsdp_grad_ckpt; one of them is enough, and both are the same as one
-        transformer_layer_cls_to_wrap, transformer_cls_names_to_wrap: a class name or a list of them
+        transformer_layer_cls_to_wrap, transformer_cls_names_to_wrap, transformer_cls_to_wrap: a class name or a list of them
             each layer of these classes is a unit; default the model's own classes; an empty list is no units
         min_num_params: a whole number, 0 or more
             a module with so many unwrapped parameters is a unit; default 0, or 100000000 with SIZE_BASED_WRAP
@@ -749,11 +875,11 @@ fn the_help_lists_every_key() {
             the form of checkpoints; default FULL_STATE_DICT, and no effect yet: the model is saved whole
         cpu_offload, offload_params: true or false
             keep parameters in host memory; must be false
-        mixed_precision_policy: any value
-            dtypes of computation and reduction; not supported: leave it out, and choose dtypes with the flags of the run
-        ignored_modules: a pattern such as layers.*.mlp or a list of them
+        mixed_precision_policy: bf16, fp32 or no, or an object of param_dtype, reduce_dtype and buffer_dtype or output_dtype, each bfloat16 or float32
+            dtypes of computation and reduction; default those of the run
+        ignored_modules: a pattern such as layers.*.mlp, which is no regular expression, or a list of them
             modules whose parameters are whole on every device, such as lm_head or layers.*.mlp; they are trained alike
-        keep_gathered_modules: a pattern such as layers.*.mlp or a list of them
+        keep_gathered_modules: a pattern such as layers.*.mlp, which is no regular expression, or a list of them
             units that keep gathered weights until backward where others free them; default the last unit
         tensor_plan, tp_plan: an object from patterns such as layers.*.mlp to one of colwise, colwise_rep, colwise_gather_output, embedding_rowwise, rowwise, replicated
             how modules are split over the mesh axis tensor; the first that fits counts; default the model's own plan

@@ -73,7 +73,9 @@ impl Kind {
             Self::Flag => "true or false".to_owned(),
             Self::Count => "a whole number, 0 or more".to_owned(),
             Self::Classes => "a class name or a list of them".to_owned(),
-            Self::Patterns => "a pattern such as layers.*.mlp or a list of them".to_owned(),
+            Self::Patterns => {
+                "a pattern such as layers.*.mlp, which is no regular expression, or a list of them".to_owned()
+            }
             Self::TensorPlan => {
                 format!("an object from patterns such as layers.*.mlp to one of {}", TensorSplit::words())
             }

@@ -12,7 +12,7 @@ use super::flow::{Flow, Value};
 use super::subject::is_in;
 use super::{Cause, Pass, Piece, Purpose, Subject};
 
-/// An array of at most so many elements is a few numbers.
+/// An array of at most so many elements is a few numbers, and so is one of a number for each parameter.
 const FEW: u64 = 16;
 
 /// What is known of the values of a program.
@@ -24,7 +24,7 @@ pub(super) struct Causes<'a> {
     gradients: BTreeMap<((usize, usize), usize), GradientOf>,
     /// Values that gradients are made of, and what is made of them.
     pub(super) of_gradients: BTreeSet<(usize, usize)>,
-    /// Instructions that depend on the batch, other than through gradients.
+    /// Instructions that depend on the batch, other than through what was summed over all of it.
     of_batch: Vec<Vec<bool>>,
     /// The instructions that take one part of the result of a collective, by the collective and the part.
     takers: HashMap<((usize, usize), usize), usize>,
@@ -39,6 +39,8 @@ enum GradientOf {
     Parameter(usize),
     /// An output of the type of a parameter, of which it is not known whose new value or gradient it is.
     Output(usize),
+    /// No gradient, but what is made of one for an output: state that lacks a dim of its parameter, and is summed over it.
+    Summary(usize),
 }
 
 impl<'a> Causes<'a> {
@@ -65,10 +67,14 @@ impl<'a> Causes<'a> {
             self.subject.parameters().map(|(_, parameter)| &parameter.ty).collect();
         for (output, told) in self.subject.outputs.iter().enumerate() {
             let is_like_parameter = || types.contains(&told.ty);
-            let of = match told.updates.map(|argument| self.parameter_of(argument)) {
-                Some(Some(parameter)) => GradientOf::Parameter(parameter),
+            let of = match told.updates {
+                Some(argument) if self.is_summary(argument) => GradientOf::Summary(output),
+                Some(argument) => match self.parameter_of(argument) {
+                    Some(parameter) => GradientOf::Parameter(parameter),
+                    None => continue,
+                },
                 None if is_like_parameter() => GradientOf::Output(output),
-                _ => continue,
+                None => continue,
             };
             for value in self.flow.made_of(output, &mut visits) {
                 self.of_gradients.insert(value.place);
@@ -80,6 +86,12 @@ impl<'a> Causes<'a> {
         self.is_cut_short = visits == 0;
     }
 
+    /// Whether an argument is state that lacks a dim of its parameter.
+    fn is_summary(&self, argument: usize) -> bool {
+        let argument = self.subject.arguments.get(argument);
+        argument.is_some_and(|a| matches!(a.kind, ArgumentKind::State { without: Some(_), .. }))
+    }
+
     /// The parameter that an argument is, or is kept for.
     fn parameter_of(&self, argument: usize) -> Option<usize> {
         match self.subject.arguments.get(argument)?.kind {
@@ -89,9 +101,25 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// For each instruction of each computation, whether it depends on the batch, other than through a gradient that
-    /// was summed. What a computation gives counts as depending on all that it is given.
+    /// Whether an array is a few numbers.
+    fn is_few(&self, piece: &CollectivePiece) -> bool {
+        piece.array.elements() <= FEW.max(self.subject.parameters().count() as u64)
+    }
+
+    /// The places of collectives that carry nothing but gradients and sums of a few numbers, such as losses and counts.
+    fn of_whole_batch(&self) -> HashSet<(usize, usize)> {
+        let is_sum = |collective: &&Collective| {
+            let is_gradient = |part| self.gradients.contains_key(&(collective.place, part));
+            let few = |piece| collective.kind == CollectiveKind::AllReduce && self.is_few(piece);
+            collective.pieces.iter().enumerate().all(|(part, piece)| is_gradient(part) || few(piece))
+        };
+        self.program.collectives.iter().filter(is_sum).map(|collective| collective.place).collect()
+    }
+
+    /// For each instruction of each computation, whether it depends on the batch, other than through what was summed over
+    /// all of it. What a computation gives counts as depending on all that it is given.
     fn depends_on_batch(&self) -> Vec<Vec<bool>> {
+        let of_whole_batch = self.of_whole_batch();
         let computations = &self.program.computations;
         let mut depends: Vec<Vec<bool>> =
             computations.iter().map(|c| vec![false; c.instructions.len()]).collect();
@@ -107,11 +135,12 @@ impl<'a> Causes<'a> {
                 let is_batch = |argument: usize| {
                     self.subject.arguments.get(argument).is_some_and(|a| a.kind == ArgumentKind::Batch)
                 };
-                let is_gradient = self.gradients.contains_key(&((computation, index), 0));
+                let is_sum = self.gradients.contains_key(&((computation, index), 0))
+                    || of_whole_batch.contains(&(computation, index));
                 depends[computation][index] = match instruction.opcode.as_str() {
                     "parameter" if computation == self.program.entry => is_batch(instruction.index),
                     "parameter" => given[computation].get(instruction.index).copied().unwrap_or(false),
-                    _ => !is_gradient && instruction.operands.iter().any(|&o| depends[computation][o]),
+                    _ => !is_sum && instruction.operands.iter().any(|&o| depends[computation][o]),
                 };
                 for &callee in &instruction.called {
                     let passed: Vec<bool> = match instruction.opcode.as_str() {
@@ -128,7 +157,7 @@ impl<'a> Causes<'a> {
         depends
     }
 
-    /// Whether an instruction depends on the batch, other than through a gradient that was summed.
+    /// Whether an instruction depends on the batch, other than through what was summed over all of it.
     pub(super) fn is_of_batch(&self, (computation, instruction): (usize, usize)) -> bool {
         self.of_batch[computation][instruction]
     }
@@ -195,6 +224,9 @@ impl<'a> Causes<'a> {
                 false => (Purpose::Gradient, Cause::GradientOf(name(parameter))),
             };
         }
+        if let Some(&GradientOf::Summary(output)) = gradient {
+            return (Purpose::Scalar, Cause::Output(self.subject.outputs[output].name.clone()));
+        }
         let operand = self.flow.operand(collective.place, piece.operand);
         if let Some(argument) =
             operand.and_then(|value| self.flow.argument(value)).filter(|&a| a < arguments.len())
@@ -211,10 +243,10 @@ impl<'a> Causes<'a> {
             return (Purpose::Gradient, Cause::GradientOf(name(parameter)));
         }
         let cause = if op_name.is_empty() { Cause::Unknown } else { Cause::Op(op_name.to_owned()) };
-        let purpose = match piece.array.elements() {
-            0..=FEW => Purpose::Scalar,
-            _ if self.is_of_batch(collective.place) => Purpose::Activation,
-            _ => Purpose::Other,
+        let purpose = match () {
+            () if self.is_few(piece) => Purpose::Scalar,
+            () if self.is_of_batch(collective.place) => Purpose::Activation,
+            () => Purpose::Other,
         };
         (purpose, cause)
     }
@@ -272,7 +304,8 @@ pub(super) fn without_calls(op_name: &str) -> &str {
 /// The pass that an op belongs to, by the name that the compiler carried along: in the words of this project's own
 /// programs, or in JAX's.
 fn pass(op_name: &str, purpose: Purpose, cause: &Cause, subject: &Subject) -> Option<Pass> {
-    if purpose == Purpose::State || (purpose == Purpose::Weight && matches!(cause, Cause::Output(_))) {
+    let is_of_output = matches!(cause, Cause::Output(_));
+    if purpose == Purpose::State || (matches!(purpose, Purpose::Weight | Purpose::Scalar) && is_of_output) {
         return Some(Pass::Update);
     }
     if op_name.ends_with("/recompute") || op_name.contains("rematted_computation") {

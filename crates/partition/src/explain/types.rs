@@ -136,7 +136,7 @@ pub enum Purpose {
     Batch,
     /// Something that is computed from the batch and is split as the batch is, or its gradient.
     Activation,
-    /// A few numbers, such as the parts of a norm or of a loss.
+    /// A few numbers, such as the parts of a norm or of a loss, or what an optimizer sums over one dim of a parameter.
     Scalar,
     /// None of these, as far as can be seen.
     Other,
