@@ -137,7 +137,7 @@ fn tied_tables_stay_one_table() {
 }
 
 #[test]
-fn what_is_saved_has_the_models_own_names_and_is_read_again_on_any_mesh() {
+fn what_is_saved_has_the_models_own_names_and_is_read_again_on_one_device() {
     let mut run = Run::new(false);
     let results = run.results(8);
     let text = fs::read_to_string(run.output().join("config.json")).unwrap();
