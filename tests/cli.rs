@@ -1319,3 +1319,32 @@ fn an_error_after_a_signal_is_told_and_a_second_signal_is_not_waited_for() {
     interrupted.assert_eq(&interrupt(1, QUICKSTART));
     interrupted.assert_eq(&interrupt(2, ""));
 }
+
+#[test]
+fn names_of_runs_are_no_paths() {
+    check_flags(
+        &["--run_name ../elsewhere", "--run_name /elsewhere", "--run_name ."],
+        expect![[r#"
+        > --run_name ../elsewhere
+        error: --run_name: expected a name for a folder, found "../elsewhere"
+        exit code 2
+        > --run_name /elsewhere
+        error: --run_name: expected a name for a folder, found "/elsewhere"
+        exit code 2
+        > --run_name .
+        error: --run_name: expected a name for a folder, found "."
+        exit code 2
+    "#]],
+    );
+}
+
+#[test]
+fn a_log_that_is_not_kept_is_told_to_nobody() {
+    check_fine(
+        RUN,
+        "run.json --logging_strategy no --report_to tensorboard",
+        expect![[r#"
+        note: report_to has no effect: logging_strategy is no
+    "#]],
+    );
+}

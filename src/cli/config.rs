@@ -79,7 +79,7 @@ pub(super) fn train_config(
         evaluation,
         logging: evaluation::logging(&settings.evaluation, &mut notices),
         nan_stop: training.nan_stop.value,
-        run_name: settings.evaluation.run_name.as_ref().map(|s| s.value.clone()),
+        run_name: evaluation::run_name(&settings.evaluation)?,
         arguments: effective.to_json(),
         ..TrainConfig::new(source, files, output_dir)
     };

@@ -1,5 +1,8 @@
 //! When a model is evaluated, and what is noted down.
 
+use std::ffi::OsStr;
+use std::path::{Component, Path};
+
 use shardwright_train::{EvaluationConfig, IntervalStrategy, LoggingConfig};
 
 use super::super::choice::When;
@@ -38,8 +41,11 @@ pub(super) fn evaluation(
 /// What is noted down in the course of training.
 pub(super) fn logging(settings: &EvaluationSettings, notices: &mut Notices) -> LoggingConfig {
     if settings.logging_strategy.value == When::No {
-        let unread =
-            [("logging_dir", settings.logging_dir.is_some()), ("run_name", settings.run_name.is_some())];
+        let unread = [
+            ("logging_dir", settings.logging_dir.is_some()),
+            ("run_name", settings.run_name.is_some()),
+            ("report_to", !settings.report_to.value.0.is_empty()),
+        ];
         for (name, _) in unread.into_iter().filter(|(_, is_given)| *is_given) {
             notices.push(format!("{name} has no effect: logging_strategy is no"));
         }
@@ -50,6 +56,18 @@ pub(super) fn logging(settings: &EvaluationSettings, notices: &mut Notices) -> L
         nan_inf_filter: settings.logging_nan_inf_filter.value,
         dir: settings.logging_dir.as_ref().map(|folder| folder.resolve(&folder.value)),
         report_to: settings.report_to.value.0.clone(),
+    }
+}
+
+/// What the run is called in the folder of its log: a name, and no path that leads elsewhere.
+pub(super) fn run_name(settings: &EvaluationSettings) -> Result<Option<String>, Failure> {
+    let Some(name) = &settings.run_name else { return Ok(None) };
+    let mut parts = Path::new(&name.value).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(part)), None) if part == OsStr::new(&name.value) => {
+            Ok(Some(name.value.clone()))
+        }
+        _ => Err(name.wrong(format!("expected a name for a folder, found {:?}", name.value))),
     }
 }
 

@@ -31,7 +31,7 @@ settings! {
         dataloader_drop_last: bool = "no";
         /// The folder where tokens are kept from run to run [default: in SHARDWRIGHT_CACHE_DIR]
         cache_dir: PathBuf;
-        /// Make tokens again that are kept there
+        /// Tokenize again, whatever is kept there
         overwrite_cache: bool = "no";
     }
 }
