@@ -365,6 +365,9 @@ fn what_is_known_and_not_supported_says_what_is() {
             "--dtype float17",
             "--reduce_dtype f8",
             "--report_to wandb",
+            "--report_to wandb tensorboard",
+            "--report_to none tensorboard",
+            "--freeze lm_head,, embed_tokens",
             "--fp16 yes",
             "--do_train no",
             "--loss_denominator mean",
@@ -410,6 +413,15 @@ fn what_is_known_and_not_supported_says_what_is() {
             exit code 2
             > --report_to wandb
             error: --report_to: wandb is not supported; use none, tensorboard or all
+            exit code 2
+            > --report_to wandb tensorboard
+            error: --report_to: wandb is not supported; use none, tensorboard or all
+            exit code 2
+            > --report_to none tensorboard
+            error: --report_to: expected none, tensorboard or all, found "none tensorboard"
+            exit code 2
+            > --freeze lm_head,, embed_tokens
+            error: --freeze: expected names, or a list of them, found "lm_head,, embed_tokens"
             exit code 2
             > --fp16 yes
             error: --fp16: not supported: float16 takes loss scaling, which is not there; use bf16

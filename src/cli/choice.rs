@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use serde_json::Value as Json;
 use shardwright_hlo::Precision;
 use shardwright_partition::{DimRule, Lowering};
 use shardwright_tensor::DType;
@@ -210,6 +209,9 @@ impl Choice for Scheduler {
     const ELSEWHERE: &'static [&'static str] = &["cosine_warmup_with_min_lr", "greedy"];
 }
 
+/// Stands alone.
+const NOBODY: &str = "none";
+
 impl Value for Reporters {
     const PLACEHOLDER: &'static str = "WHO";
     const ARITY: Arity = Arity::Many;
@@ -220,28 +222,20 @@ impl Value for Reporters {
 
     fn parse(text: &str) -> Option<Self> {
         match text {
-            "none" => Some(Reporters(Vec::new())),
+            NOBODY => Some(Reporters(Vec::new())),
             "tensorboard" | "all" => Some(Reporters(vec![ReportTo::TensorBoard])),
             _ => None,
         }
     }
 
     fn from_words(words: &[OsString]) -> Option<Self> {
+        if words.len() > 1 && words.iter().any(|word| word == NOBODY) {
+            return None;
+        }
         let each: Option<Vec<Reporters>> = words.iter().map(|word| Self::parse(word.to_str()?)).collect();
         let mut all: Vec<ReportTo> = each?.into_iter().flat_map(|one| one.0).collect();
         all.dedup();
         Some(Reporters(all))
-    }
-
-    fn from_json(json: &Json) -> Option<Self> {
-        match json {
-            Json::Array(items) => {
-                let words: Option<Vec<OsString>> =
-                    items.iter().map(|item| Some(item.as_str()?.into())).collect();
-                Self::from_words(&words?)
-            }
-            _ => Self::parse(json.as_str()?),
-        }
     }
 
     fn why_not(word: &str) -> Option<String> {

@@ -11,8 +11,10 @@ mod output;
 mod sharding;
 mod training;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -57,6 +59,28 @@ pub(super) enum Origin {
     Variable(&'static str),
     /// In the table of settings.
     Default,
+}
+
+impl Written {
+    /// The words that it is or has.
+    fn words(&self) -> Vec<Cow<'_, str>> {
+        match self {
+            Written::Words(words) => words.iter().map(|word| word.to_string_lossy()).collect(),
+            Written::Json(Json::Array(items)) => {
+                items.iter().filter_map(Json::as_str).map(Cow::from).collect()
+            }
+            Written::Json(json) => json.as_str().map(Cow::from).into_iter().collect(),
+        }
+    }
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Written::Words(_) => write!(f, "{:?}", self.words().join(" ")),
+            Written::Json(json) => json.fmt(f),
+        }
+    }
 }
 
 /// Settings by name, as one place gives them.
@@ -195,20 +219,16 @@ impl Spec {
 
 fn optional<T: Value>(layers: &[&Layer], name: &'static str) -> Result<Option<Setting<T>>, Failure> {
     let Some(given) = layers.iter().find_map(|layer| layer.get(name)) else { return Ok(None) };
-    let (value, word, shown) = match &given.written {
-        Written::Words(words) => {
-            let last = words.last().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-            (T::from_words(words), last.clone(), format!("{last:?}"))
-        }
-        Written::Json(json) => {
-            (T::from_json(json), json.as_str().unwrap_or_default().to_owned(), json.to_string())
-        }
+    let value = match &given.written {
+        Written::Words(words) => T::from_words(words),
+        Written::Json(json) => T::from_json(json),
     };
     match value {
         Some(value) => Ok(Some(Setting { value, name, origin: given.origin.clone() })),
         None => {
-            let why = T::why_not(&word).unwrap_or_else(|| format!("expected {}, found {shown}", T::wanted()));
-            Err(Setting::of(name, given).wrong(why))
+            let why = given.written.words().iter().find_map(|word| T::why_not(word));
+            let expected = || format!("expected {}, found {}", T::wanted(), given.written);
+            Err(Setting::of(name, given).wrong(why.unwrap_or_else(expected)))
         }
     }
 }
@@ -227,7 +247,7 @@ impl Setting<()> {
 
 impl<T> Setting<T> {
     /// A failure about this setting.
-    pub(super) fn wrong(&self, why: impl std::fmt::Display) -> Failure {
+    pub(super) fn wrong(&self, why: impl fmt::Display) -> Failure {
         Failure::input(match &self.origin {
             Origin::File { path, line, column } => {
                 format!("{}:{line}:{column}: {}: {why}", path.display(), self.name)

@@ -19,14 +19,18 @@ pub(super) trait Value: Sized {
     /// Reads one word.
     fn parse(text: &str) -> Option<Self>;
 
-    /// Reads the words that followed a flag; there is at least one.
+    /// Reads the words that followed a flag, of which there is at least one, or those of a list, which may be empty.
     fn from_words(words: &[OsString]) -> Option<Self> {
         Self::parse(words.last()?.to_str()?)
     }
 
-    /// Reads a value of a run file. A text is read as a word, so `"1e-3"` is a number, as it is on the command line.
+    /// Reads a value of a run file. A text is read as a word, so `"1e-3"` is a number, as it is on the command line; a list
+    /// as the words that it has.
     fn from_json(json: &Json) -> Option<Self> {
-        Self::parse(json.as_str()?)
+        match json {
+            Json::Array(items) if Self::ARITY == Arity::Many => Self::from_words(&list(items)?),
+            _ => Self::parse(json.as_str()?),
+        }
     }
 
     /// Why a word that is not [wanted](Value::wanted) is none, where there is more to say.
@@ -248,13 +252,6 @@ impl Value for Vec<PathBuf> {
     fn from_words(words: &[OsString]) -> Option<Self> {
         words.iter().map(|word| PathBuf::from_words(std::slice::from_ref(word))).collect()
     }
-
-    fn from_json(json: &Json) -> Option<Self> {
-        match json {
-            Json::Array(items) => items.iter().map(PathBuf::from_json).collect(),
-            _ => Self::parse(json.as_str()?),
-        }
-    }
 }
 
 impl Value for FsdpWords {
@@ -276,10 +273,7 @@ impl Value for FsdpWords {
 
     fn from_json(json: &Json) -> Option<Self> {
         match json {
-            Json::Array(items) => {
-                let words: Option<Vec<&str>> = items.iter().map(Json::as_str).collect();
-                Some(FsdpWords(words?.join(" ")))
-            }
+            Json::Array(items) => Self::from_words(&list(items)?),
             Json::Bool(_) => Self::parse(&json.to_string()),
             _ => Self::parse(json.as_str()?),
         }
@@ -331,17 +325,6 @@ impl Value for Names {
     fn from_words(words: &[OsString]) -> Option<Self> {
         let lists: Option<Vec<Names>> = words.iter().map(|word| Self::parse(word.to_str()?)).collect();
         Some(Names(lists?.into_iter().flat_map(|list| list.0).collect()))
-    }
-
-    fn from_json(json: &Json) -> Option<Self> {
-        match json {
-            Json::Array(items) => {
-                let words: Option<Vec<OsString>> =
-                    items.iter().map(|item| Some(item.as_str()?.into())).collect();
-                Self::from_words(&words?)
-            }
-            _ => Self::parse(json.as_str()?),
-        }
     }
 }
 
@@ -408,6 +391,11 @@ impl Value for Percent {
     fn from_json(json: &Json) -> Option<Self> {
         Self::parse(&word(json)?)
     }
+}
+
+/// A list of texts as the words they would be on the command line.
+fn list(items: &[Json]) -> Option<Vec<OsString>> {
+    items.iter().map(|item| Some(item.as_str()?.into())).collect()
 }
 
 /// A number or a text as the word it would be on the command line.
