@@ -125,7 +125,7 @@ impl Report {
         let Some(pace) = &mut self.pace else { return };
         pace.last = Some(progress);
         if self.is_watched {
-            self.bar.set_message(pace.text(&progress, progress.loss));
+            self.bar.set_message(progress_text(&pace.start, &progress));
             self.bar.set_position(progress.step as u64);
         }
     }
@@ -142,9 +142,10 @@ impl Report {
                     step: record.step,
                     epoch: record.epoch,
                     learning_rate: record.learning_rate,
+                    loss: Some(record.loss),
                     ..*last
                 };
-                let text = Pace { start: *start, last: None }.text(&progress, Some(record.loss));
+                let text = progress_text(start, &progress);
                 console::note(format!("step {}/{}  {text}", record.step, start.steps));
             }
             (LogRecord::Evaluation(EvaluationRecord { step, epoch, eval_loss, .. }), _) => {
@@ -243,23 +244,22 @@ impl Observer for Report {
     }
 }
 
-impl Pace {
-    fn text(&self, progress: &StepProgress, loss: Option<f64>) -> String {
-        let StepProgress { step, epoch, learning_rate, seconds, .. } = *progress;
-        let TrainStart { steps, global_batch_size, block_size, flops_per_token, peak_flops, .. } = self.start;
-        let seconds_per_step = seconds / step.max(1) as f64;
-        let left = (seconds_per_step * steps.saturating_sub(step) as f64).round() as u64;
-        let rate = (global_batch_size * block_size) as f64 / seconds_per_step.max(1e-9);
-        let loss = loss.map(|loss| format!("  loss {loss:.4}")).unwrap_or_default();
-        let used = peak_flops.map(|peak| format!("  MFU {:.1} %", 100.0 * rate * flops_per_token / peak));
-        format!(
-            "epoch {epoch:.2}{loss}  lr {learning_rate:.2e}  {} tokens/s{}  {}:{:02} left",
-            digits(rate as usize),
-            used.unwrap_or_default(),
-            left / 60,
-            left % 60
-        )
-    }
+/// How far a training is, and how fast.
+fn progress_text(start: &TrainStart, progress: &StepProgress) -> String {
+    let StepProgress { step, epoch, learning_rate, seconds, loss, .. } = *progress;
+    let TrainStart { steps, global_batch_size, block_size, flops_per_token, peak_flops, .. } = *start;
+    let seconds_per_step = seconds / step.max(1) as f64;
+    let left = (seconds_per_step * steps.saturating_sub(step) as f64).round() as u64;
+    let rate = (global_batch_size * block_size) as f64 / seconds_per_step.max(1e-9);
+    let loss = loss.map(|loss| format!("  loss {loss:.4}")).unwrap_or_default();
+    let used = peak_flops.map(|peak| format!("  MFU {:.1} %", 100.0 * rate * flops_per_token / peak));
+    format!(
+        "epoch {epoch:.2}{loss}  lr {learning_rate:.2e}  {} tokens/s{}  {}:{:02} left",
+        digits(rate as usize),
+        used.unwrap_or_default(),
+        left / 60,
+        left % 60
+    )
 }
 
 /// What a training is going to be, by labels.
@@ -360,13 +360,16 @@ mod tests {
     fn progress_tells_loss_rate_and_what_is_left() {
         let progress =
             StepProgress { step: 50, epoch: 0.5, learning_rate: 7.5e-4, seconds: 25.0, loss: Some(4.56789) };
-        let text = |start, loss| Pace { start, last: None }.text(&progress, loss);
         assert_eq!(
-            text(START, progress.loss),
+            progress_text(&START, &progress),
             "epoch 0.50  loss 4.5679  lr 7.50e-4  2,048 tokens/s  1:15 left"
         );
         let known = TrainStart { peak_flops: Some(1e10), ..START };
-        assert_eq!(text(known, None), "epoch 0.50  lr 7.50e-4  2,048 tokens/s  MFU 20.5 %  1:15 left");
+        let silent = StepProgress { loss: None, ..progress };
+        assert_eq!(
+            progress_text(&known, &silent),
+            "epoch 0.50  lr 7.50e-4  2,048 tokens/s  MFU 20.5 %  1:15 left"
+        );
     }
 
     #[test]
