@@ -1,6 +1,6 @@
 //! Adapters: whether there are any, and which.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use shardwright_model::{LoraConfig, LoraModules};
 use shardwright_train::{LoraSource, ModelSource};
@@ -38,7 +38,7 @@ fn saved(folder: &Setting<PathBuf>, settings: &AdapterSettings) -> Result<Option
         Some(name) => {
             Err(folder.wrong(format!("its adapter_config.json says what {name} says; remove {name}")))
         }
-        None => Ok(Some(LoraSource::Saved(existing(folder, Path::new(&folder.value))?))),
+        None => Ok(Some(LoraSource::Saved(existing(folder, &folder.value)?))),
     }
 }
 

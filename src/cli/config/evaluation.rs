@@ -20,14 +20,15 @@ pub(super) fn evaluation(
     let every = evaluation.eval_steps.as_ref().unwrap_or(&evaluation.logging_steps);
     let strategy = interval(evaluation.eval_strategy.value, every.value);
     let on_start = evaluation.eval_on_start.value;
-    let do_eval = evaluation.do_eval.value || strategy != IntervalStrategy::No || on_start;
+    let is_amid_training = strategy != IntervalStrategy::No || on_start;
+    let do_eval = evaluation.do_eval.value || is_amid_training;
     let do_train = match &settings.training.do_train {
         Some(asked) if !asked.value && !do_eval => {
             return Err(asked.wrong("this leaves nothing to do; leave it out to train"));
         }
         Some(asked) => asked.value,
         // As with Trainer, who asks for evaluation and for nothing else wants nothing else.
-        None => !evaluation.do_eval.value || strategy != IntervalStrategy::No || on_start,
+        None => !evaluation.do_eval.value || is_amid_training,
     };
     if let (false, Some(_)) = (do_eval, &settings.data.validation_file) {
         notices.push("validation_file is not read: do_eval is off".into());
