@@ -48,7 +48,7 @@
 //! | [`partition`] | FSDP: wrap policies, sharding plans, annotated programs |
 //! | [`pjrt`] | plugins and what they compile and hold, one safe call at a time |
 //! | [`runtime`] | plugins found and fetched, programs compiled, sharded arrays |
-//! | [`model`] | Llama-type decoders with Hugging Face's configurations and names |
+//! | [`model`] | decoders of seven families with Hugging Face's configurations and names |
 //! | [`data`] | text to tokens to batches |
 //! | [`checkpoint`] | weights in files |
 //! | [`train`] | the training run; [`Accelerator`](train::Accelerator), for a loop of one's own |

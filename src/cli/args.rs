@@ -40,7 +40,8 @@ Exit codes:
 const ENVIRONMENT: &str = "\
 Environment:
   SHARDWRIGHT_PLUGIN     the plugin where --plugin is not given
-  SHARDWRIGHT_CACHE_DIR  where plugins and compiled programs are kept [default: ~/.cache/shardwright, or in XDG_CACHE_HOME]
+  SHARDWRIGHT_CACHE_DIR  where plugins, compiled programs and tokens are kept
+                         [default: ~/.cache/shardwright, or in XDG_CACHE_HOME]
   SHARDWRIGHT_COMPILE_CACHE
                          where compiled programs are kept where --compile_cache is not given; if neither is,
                          XLA_PERSISTENT_CACHE_PATH and XLA_PERSISTENT_CACHE_READ_ONLY count
@@ -71,7 +72,7 @@ Keys of --json:
   checks       a list of section, name, status (ok, warning, problem), text, next";
 
 const TRAIN_ABOUT: &str = "\
-Train a Llama-type causal language model, sharded over the devices of a PJRT plugin.
+Train a causal language model (Llama, Mistral, Qwen or Gemma), sharded over the devices of a PJRT plugin.
 
 Settings have the names of Hugging Face's TrainingArguments and run_clm.py. Each is a flag, spelled with underscores or \
 dashes, and a key of RUN.json; flags win. Relative paths begin at the working directory in flags, and at the folder of \
