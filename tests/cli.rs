@@ -860,6 +860,9 @@ fn keys_of_run_files_are_checked_with_their_position() {
             r#""tokenizer_name": "absent.json""#,
             r#""optim": "adafactor""#,
             r#""optim": 3"#,
+            r#""report_to": ["wandb", "tensorboard"]"#,
+            r#""report_to": ["none", "tensorboard"]"#,
+            r#""freeze": ["lm_head", 3]"#,
             r#""fsdp": "fulshard""#,
             r#""fsdp": {"full_shard": true}"#,
             r#""fsdp": "full_shard", "fsdp_config": {"xla": "perhaps"}"#,
@@ -927,6 +930,15 @@ fn keys_of_run_files_are_checked_with_their_position() {
             exit code 3
             > "optim": 3
             error: run.json:2:12: optim: expected adamw_torch, adamw_torch_fused, adamw_torch_xla, adafactor, sgd, lion_32bit or lion, found 3
+            exit code 2
+            > "report_to": ["wandb", "tensorboard"]
+            error: run.json:2:16: report_to: wandb is not supported; use none, tensorboard or all
+            exit code 2
+            > "report_to": ["none", "tensorboard"]
+            error: run.json:2:16: report_to: expected none, tensorboard or all, found ["none","tensorboard"]
+            exit code 2
+            > "freeze": ["lm_head", 3]
+            error: run.json:2:13: freeze: expected names, or a list of them, found ["lm_head",3]
             exit code 2
             > "fsdp": "fulshard"
             error: run.json:2:11: fsdp: unknown word fulshard; choose one of full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2, and auto_wrap beside it
