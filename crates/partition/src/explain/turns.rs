@@ -77,14 +77,12 @@ impl Count<'_> {
         }
     }
 
-    /// How often the parameter is come to whole, if `value` is it or a row of it.
+    /// How often the parameter is come to whole, if `value` is it or a row of it, or of its rows.
     fn turns(&self, parameter: usize, value: ValueId, runs: u64) -> u64 {
         let whole = self.module.ty(self.module.arguments[parameter].value);
-        let rows = match whole.dims() {
-            [rows, row @ ..] if row == self.module.ty(value).dims() => *rows as u64,
-            _ => 1,
-        };
-        (runs / rows.max(1)).max(1)
+        let rows = whole.dims().strip_suffix(self.module.ty(value).dims()).unwrap_or_default();
+        let rows: usize = rows.iter().product();
+        (runs / rows.max(1) as u64).max(1)
     }
 
     /// How often a loop runs that counts from 0 to a constant.
