@@ -252,8 +252,7 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
         let sharding = match role {
             Role::Weight if plan.strategy() == Strategy::NoShard => continue,
             Role::Weight => match parameters.get(&value) {
-                Some(&parameter) if is_row(plan, parameter, dims) => of_row(&plan.gathered(parameter)),
-                Some(&parameter) => plan.gathered(parameter),
+                Some(&parameter) => of_row(&plan.gathered(parameter), dims.len()),
                 None => NamedSharding::replicated(plan.mesh(), dims.len()),
             },
             Role::Activation => match activation(module, instruction.location.unit, dims, plan, wrap) {
@@ -261,7 +260,7 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
                 None => continue,
             },
             Role::Gradient { parameter } => plan.arguments()[parameter].sharding.clone(),
-            Role::RowGradient { parameter } => of_row(&plan.arguments()[parameter].sharding),
+            Role::RowGradient { parameter } => of_row(&plan.arguments()[parameter].sharding, dims.len()),
             Role::TableGradient => match tables.get(&value).map(|&table| (table, &plan.arguments()[table])) {
                 Some((table, a))
                     if a.sharding.spec().dims().first().is_some_and(|rows| !rows.axes.is_empty()) =>
@@ -277,14 +276,10 @@ fn boundaries(module: &Module, plan: &ShardingPlan, wrap: &WrapPolicy) -> BTreeM
     pinned
 }
 
-/// Whether an array of these dims is a row of the parameter: what it holds at one index of its dim 0.
-fn is_row(plan: &ShardingPlan, parameter: usize, dims: &[usize]) -> bool {
-    plan.arguments()[parameter].ty.rank() == dims.len() + 1
-}
-
-/// Where a row of an array lies, if the array lies like that.
-fn of_row(sharding: &NamedSharding) -> NamedSharding {
-    let spec = PartitionSpec::new(sharding.spec().dims()[1..].to_vec());
+/// Where what an array holds at one index of its first dims lies, if the array lies like that; `rank` dims are left.
+fn of_row(sharding: &NamedSharding, rank: usize) -> NamedSharding {
+    let dims = sharding.spec().dims();
+    let spec = PartitionSpec::new(dims[dims.len().saturating_sub(rank)..].to_vec());
     NamedSharding::new(sharding.mesh(), spec).expect("it names less axes than one that fits")
 }
 
@@ -383,7 +378,7 @@ fn is_unit_boundary(module: &Module, unit: Option<UnitId>, wrap: &WrapPolicy) ->
 #[cfg(test)]
 mod tests {
     use shardwright_hlo::{Location, Unary, Unit, verify};
-    use shardwright_tensor::{DType, TensorType};
+    use shardwright_tensor::{DType, HostArray, TensorType};
 
     use super::*;
     use crate::{PlanOptions, WrapConfig};
@@ -456,6 +451,29 @@ mod tests {
         };
         assert_eq!(tables([16, 8]), 1, "pinned whole");
         assert_eq!(tables([8, 16]), 0, "left to the compiler");
+    }
+
+    #[test]
+    fn rows_of_rows_of_a_parameter_are_gathered_as_it_is() {
+        let mut m = Module::new("step");
+        let ty = |dims: &[usize]| TensorType::new(DType::F32, dims).unwrap();
+        let w = m.add_argument_of_kind("w", ty(&[2, 3, 4, 8]), ArgumentKind::Parameter);
+        let zero = m.push(Op::Constant(HostArray::scalar(0i32)), &[]).unwrap()[0];
+        let mut row = w;
+        for dims in [&[3, 4, 8][..], &[4, 8]] {
+            let operands: Vec<ValueId> =
+                std::iter::once(row).chain(std::iter::repeat_n(zero, dims.len() + 1)).collect();
+            let sizes = std::iter::once(1).chain(dims.iter().copied()).collect();
+            let taken = m.push(Op::DynamicSlice { sizes }, &operands).unwrap();
+            row = m.push(Op::Reshape(ty(dims).shape), &taken).unwrap()[0];
+        }
+        let weight = m.push(Op::Boundary(Role::Weight), &[row]).unwrap()[0];
+        m.add_output("weight", weight);
+        let module = verify(m).unwrap();
+        let mesh = AbstractMesh::parse("fsdp=4").unwrap();
+        let plan = ShardingPlan::new(&module, &mesh, &PlanOptions::default()).unwrap();
+        let text = ShardedModule::from_plan(module, &plan, &WrapPolicy::default()).unwrap().stablehlo_text();
+        assert_eq!(text.matches("<@mesh, [{}, {}]> : tensor<4x8xf32>").count(), 1, "{text}");
     }
 
     #[test]

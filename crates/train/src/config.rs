@@ -248,7 +248,7 @@ pub enum ScheduleKind {
     Constant,
     /// Falls with the root of the steps.
     InverseSqrt {
-        /// Steps after which it would have halved twice; by default those of the warm-up, or 10,000.
+        /// A third of the steps in which it halves; by default those of the warm-up, or 10,000. 0 is as 1.
         timescale: Option<usize>,
     },
     /// Stays, and falls in the last steps.

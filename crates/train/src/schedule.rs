@@ -50,7 +50,7 @@ impl Schedule {
             ScheduleKind::Polynomial { power, end } => (1.0 - end) * left.powf(power) + end,
             ScheduleKind::InverseSqrt { timescale } => {
                 let usual = if self.warmup == 0 { 10_000 } else { self.warmup };
-                let timescale = timescale.unwrap_or(usual) as f64;
+                let timescale = timescale.unwrap_or(usual).max(1) as f64;
                 ((step as f64 + timescale - self.warmup as f64) / timescale).sqrt().recip()
             }
             ScheduleKind::WarmupStableDecay(_) => unreachable!("has a warm-up of its own"),
@@ -58,7 +58,7 @@ impl Schedule {
     }
 
     fn stable_decay(&self, step: usize, parts: &StableDecay) -> f64 {
-        let rest = self.steps.saturating_sub(self.warmup + parts.decay_steps);
+        let rest = self.steps.saturating_sub(self.warmup).saturating_sub(parts.decay_steps);
         let stable = parts.stable_steps.unwrap_or(rest);
         let scaled = |part: f64| (part * (1.0 - parts.floor) + parts.floor).max(0.0);
         let wave = |progress: f64| (PI * parts.cycles * 2.0 * progress).cos();
@@ -70,7 +70,7 @@ impl Schedule {
                 Curve::OneMinusSqrt => 1.0 - (1.0 - progress).sqrt(),
             });
         }
-        let falling = step.saturating_sub(self.warmup + stable);
+        let falling = (step - self.warmup).saturating_sub(stable);
         if falling == 0 {
             return 1.0;
         }
@@ -108,5 +108,32 @@ mod tests {
         let half = 4.0 * std::f64::consts::SQRT_2 / 2.0;
         let cosine = ScheduleKind::Cosine { cycles: 0.5, floor: 0.0 };
         check(cosine, Warmup::Steps(0), [8.0, 4.0 + half, 4.0, 4.0 - half, 0.0]);
+    }
+
+    #[test]
+    fn a_timescale_of_0_is_one_of_1() {
+        let inverse_sqrt = |timescale| ScheduleKind::InverseSqrt { timescale: Some(timescale) };
+        let expected = [8.0, 8.0 / 2.0_f64.sqrt(), 8.0 / 3.0_f64.sqrt(), 4.0, 8.0 / 5.0_f64.sqrt()];
+        check(inverse_sqrt(0), Warmup::Steps(0), expected);
+        check(inverse_sqrt(1), Warmup::Steps(0), expected);
+    }
+
+    #[test]
+    fn a_part_may_be_longer_than_any_run() {
+        let parts = StableDecay {
+            warmup: Curve::Linear,
+            stable_steps: None,
+            decay_steps: 2,
+            decay: Curve::Linear,
+            floor: 0.0,
+            cycles: 0.5,
+        };
+        let kind = |stable_steps, decay_steps| {
+            ScheduleKind::WarmupStableDecay(StableDecay { stable_steps, decay_steps, ..parts })
+        };
+        check(kind(None, 2), Warmup::Steps(1), [0.0, 8.0, 8.0, 4.0, 0.0]);
+        check(kind(Some(usize::MAX), 2), Warmup::Steps(1), [0.0, 8.0, 8.0, 8.0, 8.0]);
+        check(kind(None, usize::MAX), Warmup::Steps(1), [0.0, 8.0, 8.0, 8.0, 8.0]);
+        check(kind(None, 2), Warmup::Steps(usize::MAX), [0.0; 5]);
     }
 }

@@ -243,10 +243,12 @@ impl<'a> Causes<'a> {
             return (Purpose::Gradient, Cause::GradientOf(name(parameter)));
         }
         let cause = if op_name.is_empty() { Cause::Unknown } else { Cause::Op(op_name.to_owned()) };
-        let purpose = match () {
-            () if self.is_few(piece) => Purpose::Scalar,
-            () if self.is_of_batch(collective.place) => Purpose::Activation,
-            () => Purpose::Other,
+        let purpose = if self.is_few(piece) {
+            Purpose::Scalar
+        } else if self.is_of_batch(collective.place) {
+            Purpose::Activation
+        } else {
+            Purpose::Other
         };
         (purpose, cause)
     }

@@ -77,14 +77,10 @@ impl Count<'_> {
         }
     }
 
-    /// How often the parameter is come to whole, if `value` is it or a row of it.
+    /// How often the parameter is come to whole, if `value` is it or a part of it.
     fn turns(&self, parameter: usize, value: ValueId, runs: u64) -> u64 {
         let whole = self.module.ty(self.module.arguments[parameter].value);
-        let rows = match whole.dims() {
-            [rows, row @ ..] if row == self.module.ty(value).dims() => *rows as u64,
-            _ => 1,
-        };
-        (runs / rows.max(1)).max(1)
+        whole_turns(whole.dims(), self.module.ty(value).dims(), runs)
     }
 
     /// How often a loop runs that counts from 0 to a constant.
@@ -110,5 +106,25 @@ impl Count<'_> {
         let definer = self.definers.get(&value)?;
         let (Op::Constant(constant) | Op::Splat { element: constant, .. }) = &definer.op else { return None };
         (constant.dims().is_empty()).then(|| constant.to_f64()[0])
+    }
+}
+
+/// How often runs that come to a row of an array, or to a row of one, have come to all of it.
+fn whole_turns(whole: &[usize], row: &[usize], runs: u64) -> u64 {
+    let rows: usize = whole.strip_suffix(row).unwrap_or_default().iter().product();
+    (runs / rows.max(1) as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_rows_of_rows_are_parts_of_the_whole() {
+        assert_eq!(whole_turns(&[4, 8], &[4, 8], 5), 5);
+        assert_eq!(whole_turns(&[3, 4, 8], &[4, 8], 6), 2);
+        assert_eq!(whole_turns(&[2, 3, 4, 8], &[4, 8], 6), 1);
+        assert_eq!(whole_turns(&[16], &[], 16), 1);
+        assert_eq!(whole_turns(&[4, 8], &[8, 4], 5), 5);
     }
 }

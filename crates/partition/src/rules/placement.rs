@@ -44,9 +44,7 @@ impl Says {
         let placement = Placement::parse(text);
         placement.map(Says::Lies).ok_or_else(|| RuleParseProblem::Placement { found: text.to_owned() })
     }
-}
 
-impl Says {
     /// Where it says that something lies, if it does.
     pub(crate) fn placement(&self) -> Option<&Placement> {
         match self {

@@ -51,8 +51,9 @@ pub(super) fn check(
             return Err(PrepareError::BatchArray { name, given, expected, examples }.into());
         }
     }
-    let compiled = compiled.unwrap_or(examples);
-    if let (true, Some(expected)) = (compiled != examples, model.batch(compiled)?.into_iter().next()) {
+    if let Some(compiled) = compiled.filter(|compiled| *compiled != examples)
+        && let Some(expected) = model.batch(compiled)?.into_iter().next()
+    {
         let (name, given) = (expected.name, arrays[0].ty().clone());
         return Err(PrepareError::BatchSize { name, given, expected: expected.ty }.into());
     }

@@ -1,7 +1,7 @@
 //! A parameter as the program of an update has it, and sums over the whole of it.
 
 use shardwright_graph::{Graph, GraphError, Value};
-use shardwright_hlo::AxisGroup;
+use shardwright_hlo::{AxisGroup, Unary};
 use shardwright_partition::Shards;
 
 /// A parameter in the program that updates it: whole, or as one device's shard. What is kept for it or made of it lies as
@@ -75,6 +75,6 @@ impl Held {
     /// When `x` has other dims.
     pub fn rms(&self, g: &Graph, x: Value) -> Result<Value, GraphError> {
         let all: Vec<usize> = (0..self.dims.len()).collect();
-        g.unary(shardwright_hlo::Unary::Sqrt, self.mean(g, g.mul(x, x)?, &all)?)
+        g.unary(Unary::Sqrt, self.mean(g, g.mul(x, x)?, &all)?)
     }
 }

@@ -194,14 +194,7 @@ impl PendingMetrics {
         if grad_norm.is_finite() {
             return Ok(None);
         }
-        let norms = self.norms(step)?;
-        let bad = norms.iter().find(|(_, norm)| !norm.is_finite());
-        // Squares may overflow in their sum only.
-        Ok(Some(
-            bad.map_or("the norm over all gradients".to_owned(), |(name, _)| {
-                format!("the gradient of {name}")
-            }),
-        ))
+        Ok(Some(first_bad_of(&self.norms(step)?)))
     }
 
     /// Waits for the step, and copies nothing.
@@ -215,5 +208,27 @@ impl PendingMetrics {
     /// Loss and gradient norm, `f32[2]`, on every device.
     pub(crate) fn values(&self) -> &ShardedArray {
         &self.values
+    }
+}
+
+/// What is not finite, given the norm of each gradient, where the norm over all is not.
+fn first_bad_of(norms: &[(&str, f64)]) -> String {
+    match norms.iter().find(|(_, norm)| !norm.is_finite()) {
+        Some((name, _)) => format!("the gradient of {name}"),
+        // Squares may overflow in their sum only.
+        None => "the norm over all gradients".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_gradient_that_is_not_finite_is_named_or_else_the_norm_over_all() {
+        let large = 1.5e19;
+        let norms = [("a", large), ("b", f64::NAN), ("c", f64::INFINITY)];
+        assert_eq!(first_bad_of(&norms), "the gradient of b");
+        assert_eq!(first_bad_of(&[("a", large), ("b", large)]), "the norm over all gradients");
     }
 }
