@@ -3,17 +3,15 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::env;
-use std::process::Command;
 
 use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, Mesh};
-use shardwright_model::{ModelConfig, ParameterInfo, parameters};
+use shardwright_model::{ParameterInfo, parameters};
 use shardwright_partition::explain::{Explanation, Grade, Subject};
 use shardwright_partition::{DimRule, Lowering, PlanOptions, ShardingPlan, Strategy};
-use shardwright_runtime::topology::{Topology, TopologyOptions, VARIABLES};
+use shardwright_runtime::topology::{Topology, TopologyOptions};
 use shardwright_train::{CausalLm, StepConfig, TrainStep};
-use support::{BATCH, causal_lm, oracle_model, oracle_step, runtime};
+use support::{in_a_tpu_child, model_of_whole_tiles, oracle_model, oracle_step, runtime};
 
 const F32: usize = 4;
 
@@ -181,19 +179,10 @@ fn small_parameters_stay_whole_and_their_gradients_are_summed() {
 
 #[test]
 fn on_a_torus_gathers_and_scatters_run_over_its_axes() {
-    // The TPU compiler wants variables of its own, so it runs in a child.
-    if !VARIABLES.iter().all(|(name, value)| env::var(name).is_ok_and(|set| set == *value)) {
-        let mut child = Command::new(env::current_exe().unwrap());
-        let test = ["--exact", "on_a_torus_gathers_and_scatters_run_over_its_axes", "--nocapture"];
-        let output = child.args(test).envs(VARIABLES).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    if !in_a_tpu_child("on_a_torus_gathers_and_scatters_run_over_its_axes") {
         return;
     }
-    // Shards of these weights are whole tiles. Of smaller ones the compiler makes an all-reduce.
-    let text = r#"{"model_type": "llama", "hidden_size": 256, "intermediate_size": 2048, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "vocab_size": 1024}"#;
-    let model = causal_lm(ModelConfig::parse(text, "config.json").unwrap(), BATCH[1]);
+    let model = model_of_whole_tiles();
     let config = StepConfig {
         global_batch_size: 16,
         lowering: Lowering::Explicit,

@@ -4,19 +4,20 @@ mod follow;
 mod support;
 
 use std::collections::BTreeSet;
-use std::env;
-use std::process::Command;
 
 use follow::Followed;
 use shardwright_hlo::compiled::CollectiveKind;
-use shardwright_hlo::{ArgumentKind, Instruction, Module, Op, Precision};
+use shardwright_hlo::{ArgumentKind, Module, Op, Precision};
 use shardwright_mesh::AbstractMesh;
 use shardwright_model::ModelConfig;
 use shardwright_partition::{Lowering, PlanOptions};
-use shardwright_runtime::topology::{Topology, TopologyOptions, VARIABLES};
+use shardwright_runtime::topology::{Topology, TopologyOptions};
 use shardwright_tensor::DType;
 use shardwright_train::{PrecisionConfig, StepConfig, TrainError, TrainState, TrainStep, WeightSource};
-use support::{BATCH, causal_lm, oracle_batches, oracle_model, oracle_step, runtime};
+use support::{
+    BATCH, causal_lm, in_a_tpu_child, model_of_whole_tiles, oracle_batches, oracle_model, oracle_step,
+    runtime,
+};
 
 const BF16: PrecisionConfig =
     PrecisionConfig { weights: DType::Bf16, compute: DType::Bf16, reduce: DType::F32, masters: true };
@@ -119,20 +120,9 @@ fn lowered(lowering: Lowering, change: impl FnOnce(&mut StepConfig)) -> Module {
     config.lower(&followed.model, module, &plan).unwrap().module().clone().into_inner()
 }
 
-/// All instructions, those of regions too.
-fn instructions(code: &[Instruction]) -> Vec<&Instruction> {
-    let inner = |i| {
-        let i: &Instruction = i;
-        let regions = i.regions.iter().flat_map(|region| instructions(&region.instructions));
-        std::iter::once(i).chain(regions).collect::<Vec<_>>()
-    };
-    code.iter().flat_map(inner).collect()
-}
-
 /// The dtypes that arrays have in the collectives of this name; scalars left out.
 fn dtypes(module: &Module, name: &str) -> Vec<DType> {
-    let all = instructions(&module.instructions);
-    let of_name = all.into_iter().filter(|i| i.op.name() == name);
+    let of_name = module.all_instructions().into_iter().filter(|i| i.op.name() == name);
     let mut dtypes: Vec<DType> =
         of_name.map(|i| module.ty(i.results[0])).filter(|ty| ty.rank() > 0).map(|ty| ty.dtype).collect();
     assert!(!dtypes.is_empty(), "no {name}");
@@ -180,7 +170,7 @@ fn every_product_has_the_precision_that_was_asked_for() {
                 config.dot_precision = precision;
                 config.remat = true;
             });
-            let products = instructions(&module.instructions).into_iter().filter_map(|i| match &i.op {
+            let products = module.all_instructions().into_iter().filter_map(|i| match &i.op {
                 Op::DotGeneral(dims) => Some(dims.precision),
                 _ => None,
             });
@@ -202,19 +192,10 @@ fn f16_is_refused() {
 /// A TPU's compiler keeps collectives in the dtype that they are written in, where that of CPUs makes all of them f32.
 #[test]
 fn a_tpu_gathers_weights_in_bf16_and_scatters_gradients_in_f32() {
-    // The TPU compiler wants variables of its own, so it runs in a child.
-    if !VARIABLES.iter().all(|(name, value)| env::var(name).is_ok_and(|set| set == *value)) {
-        let mut child = Command::new(env::current_exe().unwrap());
-        let test = ["--exact", "a_tpu_gathers_weights_in_bf16_and_scatters_gradients_in_f32", "--nocapture"];
-        let output = child.args(test).envs(VARIABLES).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    if !in_a_tpu_child("a_tpu_gathers_weights_in_bf16_and_scatters_gradients_in_f32") {
         return;
     }
-    // Shards of these weights are whole tiles. Of smaller ones the compiler makes an all-reduce.
-    let text = r#"{"model_type": "llama", "hidden_size": 256, "intermediate_size": 2048, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "vocab_size": 1024}"#;
-    let model = causal_lm(ModelConfig::parse(text, "config.json").unwrap(), BATCH[1]);
+    let model = model_of_whole_tiles();
     let config = StepConfig {
         global_batch_size: 16,
         precision: BF16,

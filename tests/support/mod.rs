@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use std::collections::BTreeMap;
+use std::env;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
@@ -12,6 +14,7 @@ use shardwright_hlo::compiled::{Collective, CollectiveKind, CompiledProgram};
 use shardwright_mesh::{AbstractMesh, AxisName, Mesh};
 use shardwright_model::{ModelConfig, ParameterInfo, parameters};
 use shardwright_partition::{Lowering, PlanOptions, WrapConfig, WrapPolicy};
+use shardwright_runtime::topology::VARIABLES;
 use shardwright_runtime::{Runtime, RuntimeOptions};
 use shardwright_tensor::HostArray;
 use shardwright_train::{
@@ -28,6 +31,19 @@ pub(crate) fn runtime(devices: usize) -> Runtime {
     let mut runtimes = RUNTIMES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     let open = || Runtime::open(&RuntimeOptions::cpu_devices(devices)).unwrap();
     runtimes.entry(devices).or_insert_with(open).clone()
+}
+
+/// Whether this is the child that may load the TPU compiler, which wants variables of its own. Elsewhere, runs the test
+/// of this name in such a child.
+pub(crate) fn in_a_tpu_child(test: &str) -> bool {
+    let is_child = VARIABLES.iter().all(|(name, value)| env::var(name).is_ok_and(|set| set == *value));
+    if !is_child {
+        let mut child = Command::new(env::current_exe().unwrap());
+        let output = child.args(["--exact", test, "--nocapture"]).envs(VARIABLES).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    }
+    is_child
 }
 
 /// A file or folder of `tests/data`.
@@ -49,6 +65,14 @@ pub(crate) fn oracle_model(name: &str) -> CausalLm {
 /// A decoder with the loss over its targets.
 pub(crate) fn causal_lm(config: ModelConfig, block_size: usize) -> CausalLm {
     CausalLm { config, block_size, denominator: LossDenominator::Targets, lora: None }
+}
+
+/// A decoder of which each shard of a weight, on sixteen TPUs, is whole tiles. Of a smaller one's reduce-scatters the
+/// compiler makes all-reduces.
+pub(crate) fn model_of_whole_tiles() -> CausalLm {
+    let text = r#"{"model_type": "llama", "hidden_size": 256, "intermediate_size": 2048, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "vocab_size": 1024}"#;
+    causal_lm(ModelConfig::parse(text, "config.json").unwrap(), BATCH[1])
 }
 
 /// A step over the batches of the curves, its decoder layers wrapped and kept.

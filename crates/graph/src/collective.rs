@@ -53,9 +53,7 @@ impl Graph {
         let module = self.module.borrow();
         let mut known: HashSet<ValueId> = others.iter().copied().collect();
         for instruction in &module.instructions {
-            let mut depends = false;
-            instruction.for_each_use(|value| depends |= known.contains(&value));
-            if depends {
+            if instruction.uses().iter().any(|value| known.contains(value)) {
                 known.extend(&instruction.results);
             }
         }

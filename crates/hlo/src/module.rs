@@ -303,18 +303,6 @@ impl Instruction {
         let (op, operands, results) = (Op::Boundary(role), vec![operand], vec![result]);
         Instruction { op, operands, results, regions: Vec::new(), location }
     }
-
-    /// Tells of each value that the instruction uses, and that those inside it use, values of their own included.
-    pub fn for_each_use(&self, mut tell: impl FnMut(ValueId)) {
-        let mut rest = vec![self];
-        while let Some(instruction) = rest.pop() {
-            instruction.operands.iter().for_each(|&value| tell(value));
-            for region in &instruction.regions {
-                region.results.iter().for_each(|&value| tell(value));
-                rest.extend(&region.instructions);
-            }
-        }
-    }
 }
 
 impl ArgumentKind {

@@ -69,8 +69,7 @@ impl<'m> Varying<'m, '_> {
             Op::If | Op::Case => return self.branches(instruction),
             _ => {}
         }
-        let mut axes = Axes::new();
-        self.collect(instruction, &mut axes);
+        let mut axes: Axes = instruction.uses().iter().flat_map(|value| self.of(value)).collect();
         match op {
             Op::AllGather { axes: group, .. } | Op::ReduceScatter { axes: group, .. } => {
                 self.group(instruction, group, &axes, true);
@@ -147,14 +146,6 @@ impl<'m> Varying<'m, '_> {
         let before = known.len();
         known.extend(axes);
         known.len() > before
-    }
-
-    /// Adds the axes of everything that an instruction uses, in its own regions too.
-    fn collect(&self, instruction: &Instruction, axes: &mut Axes) {
-        let used = instruction.operands.iter().filter_map(|operand| self.axes.get(operand));
-        axes.extend(used.flatten().cloned());
-        let inner = instruction.regions.iter().flat_map(|region| &region.instructions);
-        inner.for_each(|inner| self.collect(inner, axes));
     }
 
     /// Checks a collective whose operand has to vary along all of its axes, or none.

@@ -107,13 +107,12 @@ impl ModelConfig {
         text
     }
 
-    /// The same model with another number of tokens.
+    /// The same model with another number of tokens. A padding row that is counted from the end moves with it.
     pub fn with_vocab_size(mut self, vocab_size: usize) -> Result<ModelConfig, ConfigError> {
-        meaning::size("vocab_size", vocab_size, meaning::LARGEST_SIZE)
-            .map_err(|problem| ConfigError::new("config.json", problem))?;
-        self.vocab_size = vocab_size;
         self.written.insert("vocab_size".to_owned(), vocab_size.into());
-        Ok(self)
+        let raw =
+            serde_json::from_value(self.written.clone().into()).expect("these members were read before");
+        meaning::meaning(raw, self.written).map_err(|problem| ConfigError::new("config.json", problem))
     }
 
     /// The same model with weights saved as `dtype`, one of the floating-point types.

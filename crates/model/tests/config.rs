@@ -415,6 +415,12 @@ fn changes_are_written_and_nothing_else_is() {
     assert_eq!(serde_json::from_str::<Value>(&config.to_json()).unwrap(), expected);
 
     assert!(config.clone().with_vocab_size(0).is_err());
+    // A padding row is one of the table's, and stays what was written.
+    expect!["config.json: pad_token_id is 259 with a vocab_size of 259; supported: ids of the vocabulary, or from its end if negative"]
+        .assert_eq(&config.clone().with_vocab_size(259).unwrap_err().to_string());
+    let last = parse(&tiny(&json!({"pad_token_id": -1}))).unwrap().with_vocab_size(264).unwrap();
+    assert_eq!(last.padding_row(), Some(263));
+    assert_eq!(ModelConfig::parse(&last.to_json(), "config.json").unwrap(), last);
     expect!["config.json: dtype is s8; supported: float32, bfloat16, float16, float64"]
         .assert_eq(&config.with_dtype(DType::S8).unwrap_err().to_string());
 }

@@ -103,10 +103,8 @@ fn used_by_shard(module: &Module, shardings: &Shardings) -> HashMap<ValueId, Nam
                 }
             }
         } else {
-            instruction.for_each_use(|value| {
-                by_shard.insert(value, None);
-            });
-            by_shard.extend(instruction.results.iter().map(|&result| (result, None)));
+            let results = instruction.results.iter().copied();
+            by_shard.extend(instruction.uses().into_iter().chain(results).map(|value| (value, None)));
         }
     }
     // Arguments and outputs have one shape each, whoever else takes or gives them.

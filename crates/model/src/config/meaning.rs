@@ -11,7 +11,7 @@ use crate::family::{DEFAULT_QUERY_PRE_ATTN_SCALAR, DEFAULT_ROPE_LOCAL_BASE_FREQ,
 use crate::rotary::{RotaryConfig, RotaryFields, by_kind};
 
 /// Sizes up to this are possible, so that no parameter is too large to be addressed.
-pub(super) const LARGEST_SIZE: usize = 1 << 24;
+const LARGEST_SIZE: usize = 1 << 24;
 const MOST_LAYERS: usize = 1 << 12;
 const MOST_POSITIONS: usize = 1 << 31;
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::ConfigProblem;
-use super::raw::{RawConfig, Setting};
+use super::raw::RawConfig;
 use crate::family::{Traits, Windows};
 
 /// One member: its name, whether it is as it has to be, what it says, and what it may say.
@@ -44,9 +44,6 @@ fn of_all_families(raw: &RawConfig) -> [Check; 5] {
 
 /// What families lack that others have.
 fn of_others(raw: &RawConfig, traits: &Traits) -> Vec<Check> {
-    let is_given =
-        |setting: &Setting<f64>| if let Setting::Given(value) = setting { Some(*value) } else { None };
-    let window = if let Setting::Given(window) = raw.sliding_window { Some(window) } else { None };
     let nothing = |field, found: Option<String>| Check {
         field,
         is_supported: found.is_none(),
@@ -62,11 +59,11 @@ fn of_others(raw: &RawConfig, traits: &Traits) -> Vec<Check> {
     let checks = [
         only("attention_bias", raw.attention_bias, traits.always_biased),
         only("mlp_bias", raw.mlp_bias, false),
-        nothing("attn_logit_softcapping", is_given(&raw.attn_logit_softcapping).map(text)),
-        nothing("final_logit_softcapping", is_given(&raw.final_logit_softcapping).map(text)),
+        nothing("attn_logit_softcapping", raw.attn_logit_softcapping.or(None).map(text)),
+        nothing("final_logit_softcapping", raw.final_logit_softcapping.or(None).map(text)),
         nothing("query_pre_attn_scalar", raw.query_pre_attn_scalar.map(text)),
         nothing("rope_local_base_freq", raw.rope_local_base_freq.map(text)),
-        nothing("sliding_window", window.map(|window| window.to_string())),
+        nothing("sliding_window", raw.sliding_window.or(None).map(|window| window.to_string())),
         only("use_sliding_window", uses_window, false),
         nothing("sliding_window_pattern", pattern.map(|pattern| pattern.to_string())),
     ];

@@ -1,6 +1,6 @@
 //! Which modules a configuration names, by PEFT's rules.
 
-use fancy_regex::Regex;
+use fancy_regex::{Expr, Regex};
 
 use super::resolve::{OUTPUT_TABLE, PROJECTION};
 use super::{LoraConfig, LoraModules, LoraProblem};
@@ -80,6 +80,10 @@ pub(super) fn is_named(path: &str, name: &str) -> bool {
     path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
+/// More than any path has characters. The matcher counts what it takes back, but not how often it goes on, and its sizes
+/// may overflow.
+const MOST_REPETITIONS: usize = 1000;
+
 /// A regular expression, as Python has them.
 pub(super) struct Pattern<'c> {
     field: &'static str,
@@ -99,6 +103,11 @@ impl<'c> Pattern<'c> {
     }
 
     fn new(field: &'static str, text: &'c str, regex: &str) -> Result<Pattern<'c>> {
+        let tree = Expr::parse_tree(regex).map_err(|error| problem(field, text, &error))?;
+        if repetitions(&tree.expr) > MOST_REPETITIONS {
+            let message = format!("a part of it has to be there more than {MOST_REPETITIONS} times");
+            return Err(problem(field, text, &message));
+        }
         let regex = Regex::new(regex).map_err(|error| problem(field, text, &error))?;
         Ok(Pattern { field, text, regex })
     }
@@ -108,6 +117,21 @@ impl<'c> Pattern<'c> {
     }
 }
 
-fn problem(field: &'static str, pattern: &str, error: &fancy_regex::Error) -> LoraProblem {
-    LoraProblem::Pattern { field, pattern: pattern.to_owned(), message: error.to_string() }
+/// How often a part of an expression has to be there at least, where it is there most often.
+fn repetitions(expression: &Expr) -> usize {
+    match expression {
+        Expr::Repeat { child, lo, .. } => repetitions(child).saturating_mul(*lo.max(&1)),
+        Expr::Group(inner) | Expr::LookAround(inner, _) | Expr::AtomicGroup(inner) => repetitions(inner),
+        Expr::Concat(parts) | Expr::Alt(parts) => parts.iter().map(repetitions).max().unwrap_or(1),
+        Expr::Conditional { condition, true_branch, false_branch } => [condition, true_branch, false_branch]
+            .map(|part| repetitions(part))
+            .into_iter()
+            .max()
+            .unwrap_or(1),
+        _ => 1,
+    }
+}
+
+fn problem(field: &'static str, pattern: &str, reason: &dyn std::fmt::Display) -> LoraProblem {
+    LoraProblem::Pattern { field, pattern: pattern.to_owned(), message: reason.to_string() }
 }

@@ -229,6 +229,18 @@ fn what_cannot_be_followed_is_named() {
         ]],
     );
     check(
+        json!({"target_modules": "(?:(?=m)(?=m)){4000000000}model.*"}),
+        expect![[
+            r#"adapter_config.json: target_modules "(?:(?=m)(?=m)){4000000000}model.*" is not a regular expression that can be followed: a part of it has to be there more than 1000 times"#
+        ]],
+    );
+    check(
+        json!({"rank_pattern": {r"(?:(?:(?=v)v?){2000}){3,18446744073709551615}_proj": 4}}),
+        expect![[
+            r#"adapter_config.json: rank_pattern "(?:(?:(?=v)v?){2000}){3,18446744073709551615}_proj" is not a regular expression that can be followed: a part of it has to be there more than 1000 times"#
+        ]],
+    );
+    check(
         json!({"target_modules": "all-linear", "layers_to_transform": [1]}),
         expect![
             "adapter_config.json: layers_to_transform is given, but target_modules is a text, which has to say the layers itself"

@@ -126,9 +126,7 @@ pub fn needed_by_results(module: &Module) -> Vec<bool> {
     let mut needed: BTreeSet<ValueId> = results.map(|output| output.value).collect();
     for instruction in module.instructions.iter().rev() {
         if instruction.results.iter().any(|result| needed.contains(result)) {
-            instruction.for_each_use(|value| {
-                needed.insert(value);
-            });
+            needed.extend(instruction.uses());
         }
     }
     module.arguments.iter().map(|argument| needed.contains(&argument.value)).collect()
