@@ -39,7 +39,7 @@ def corpus(folder):
     while len(text) < BYTES:
         text += text
     text = text[:BYTES].decode(errors="ignore")
-    (folder / "corpus.txt").write_text(text)
+    (folder / "corpus.txt").write_text(text, encoding="utf-8")
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -188,12 +188,17 @@ fn a_stopped_run_ends_at_the_next_step_and_leaves_nothing() {
 fn what_an_earlier_run_left_does_not_come_before_the_new_model() {
     let mut fixture = Fixture::new();
     fs::create_dir(fixture.output()).unwrap();
-    fs::write(fixture.output().join("model.safetensors.index.json"), "{}").unwrap();
+    let kept = "model-00001-of-00002.safetensors.txt";
+    for name in ["model.safetensors.index.json", "model-00001-of-00002.safetensors", kept] {
+        fs::write(fixture.output().join(name), "{}").unwrap();
+    }
     let refused = fixture.run(2, &mut Recorder::default()).unwrap_err();
     assert!(refused.to_string().ends_with("or pass --overwrite_output_dir"), "{refused}");
     fixture.config.overwrite_output_dir = true;
     fixture.run(2, &mut Recorder::default()).unwrap();
     assert!(HfWeights::open(fixture.output()).unwrap().notices().is_empty());
+    let names = fs::read_dir(fixture.output()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.filter(|name| name.to_string_lossy().contains("-of-")).collect::<Vec<_>>(), [kept]);
 }
 
 #[test]

@@ -244,17 +244,21 @@ impl Observer for Report {
     }
 }
 
-/// How far a training is, and how fast.
+/// How far a training is, and how fast, once a step is over.
 fn progress_text(start: &TrainStart, progress: &StepProgress) -> String {
-    let StepProgress { step, epoch, learning_rate, seconds, loss, .. } = *progress;
+    let StepProgress { finished, epoch, learning_rate, seconds, loss, .. } = *progress;
     let TrainStart { steps, global_batch_size, block_size, flops_per_token, peak_flops, .. } = *start;
-    let seconds_per_step = seconds / step.max(1) as f64;
-    let left = (seconds_per_step * steps.saturating_sub(step) as f64).round() as u64;
-    let rate = (global_batch_size * block_size) as f64 / seconds_per_step.max(1e-9);
     let loss = loss.map(|loss| format!("  loss {loss:.4}")).unwrap_or_default();
+    let so_far = format!("epoch {epoch:.2}{loss}  lr {learning_rate:.2e}");
+    if finished == 0 {
+        return so_far;
+    }
+    let seconds_per_step = seconds / finished as f64;
+    let left = (seconds_per_step * steps.saturating_sub(finished) as f64).round() as u64;
+    let rate = (global_batch_size * block_size) as f64 / seconds_per_step.max(1e-9);
     let used = peak_flops.map(|peak| format!("  MFU {:.1} %", 100.0 * rate * flops_per_token / peak));
     format!(
-        "epoch {epoch:.2}{loss}  lr {learning_rate:.2e}  {} tokens/s{}  {}:{:02} left",
+        "{so_far}  {} tokens/s{}  {}:{:02} left",
         digits(rate as usize),
         used.unwrap_or_default(),
         left / 60,
@@ -358,8 +362,14 @@ mod tests {
 
     #[test]
     fn progress_tells_loss_rate_and_what_is_left() {
-        let progress =
-            StepProgress { step: 50, epoch: 0.5, learning_rate: 7.5e-4, seconds: 25.0, loss: Some(4.56789) };
+        let progress = StepProgress {
+            step: 52,
+            finished: 50,
+            epoch: 0.5,
+            learning_rate: 7.5e-4,
+            seconds: 25.0,
+            loss: Some(4.56789),
+        };
         assert_eq!(
             progress_text(&START, &progress),
             "epoch 0.50  loss 4.5679  lr 7.50e-4  2,048 tokens/s  1:15 left"
@@ -370,6 +380,9 @@ mod tests {
             progress_text(&known, &silent),
             "epoch 0.50  lr 7.50e-4  2,048 tokens/s  MFU 20.5 %  1:15 left"
         );
+        // Before a step is over, nobody knows how long one takes.
+        let begun = StepProgress { step: 1, finished: 0, ..silent };
+        assert_eq!(progress_text(&START, &begun), "epoch 0.50  lr 7.50e-4");
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Batches {
         }
         let (later, per_epoch) = (step - first, self.steps_per_epoch());
         Position {
-            epoch: (epoch + 1).saturating_add(later / per_epoch),
+            epoch: epoch.saturating_add(1).saturating_add(later / per_epoch),
             blocks: (later % per_epoch) as usize * batch,
         }
     }

@@ -8,7 +8,7 @@ use crate::{EvaluationResults, Job, Model, ModelSource, TrainResults};
 /// The page. It names files and folders, and not where they lie.
 pub(crate) fn model_card(
     job: &Job,
-    training: Option<&TrainResults>,
+    training: &TrainResults,
     evaluation: Option<&EvaluationResults>,
 ) -> String {
     let config = &job.config;
@@ -32,12 +32,10 @@ pub(crate) fn model_card(
     };
     row("parameters", parameters.to_string());
     row("tokens of an example", job.texts.block_size.to_string());
-    if let Some(results) = training {
-        row("steps", results.steps.to_string());
-        row("epochs", format!("{:.2}", results.epoch));
-        row("learning rate", format!("{:e}", config.groups.learning_rate));
-        row("training loss", format!("{:.4}", results.train_loss));
-    }
+    row("steps", training.steps.to_string());
+    row("epochs", format!("{:.2}", training.epoch));
+    row("learning rate", format!("{:e}", config.groups.learning_rate));
+    row("training loss", format!("{:.4}", training.train_loss));
     if let Some(results) = evaluation {
         row("evaluation loss", format!("{:.4}", results.eval_loss));
         row("perplexity", format!("{:.4}", results.perplexity));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use shardwright_data::DEFAULT_VALIDATION_PERCENT;
 use shardwright_hlo::Precision;
 use shardwright_partition::{DimRule, FsdpConfig, Lowering, ModulePattern, Strategy};
 
@@ -15,7 +16,7 @@ pub struct TrainConfig {
     pub model: ModelSource,
     /// Adapters that are trained in the model's place.
     pub lora: Option<LoraSource>,
-    /// Text and JSON-lines files, or folders of them.
+    /// What a [`Corpus`](shardwright_data::Corpus) is opened of: files, folders and patterns.
     pub train_files: Vec<PathBuf>,
     /// A `tokenizer.json`, or a folder with one; without it, one is trained on the text.
     pub tokenizer: Option<PathBuf>,
@@ -106,7 +107,7 @@ impl TrainConfig {
             block_size: None,
             max_train_samples: None,
             validation_files: Vec::new(),
-            validation_split_percentage: 5,
+            validation_split_percentage: DEFAULT_VALIDATION_PERCENT,
             text_column: None,
             max_eval_samples: None,
             packing: true,
@@ -248,7 +249,8 @@ pub enum ScheduleKind {
     Constant,
     /// Falls with the root of the steps.
     InverseSqrt {
-        /// A third of the steps in which it halves; by default those of the warm-up, or 10,000. 0 is as 1.
+        /// Steps behind the warm-up until the square of the rate is half as high; by default those of the warm-up, or
+        /// 10,000. 0 is as 1.
         timescale: Option<usize>,
     },
     /// Stays, and falls in the last steps.

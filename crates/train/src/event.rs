@@ -63,7 +63,7 @@ pub enum Event<'a> {
         mesh: &'a Mesh,
         /// Where each argument of the train step lies.
         plan: &'a ShardingPlan,
-        /// Units that are wrapped, and whether they are rematerialised.
+        /// How many units are wrapped.
         wrapped_units: usize,
         /// Whether wrapped units are rematerialised.
         remat: bool,
@@ -161,11 +161,13 @@ pub enum Phase {
 pub struct StepProgress {
     /// Steps that were started, this one included.
     pub step: usize,
+    /// Steps that the devices are known to be through with.
+    pub finished: usize,
     /// Passes over the data after it.
     pub epoch: f64,
     /// Learning rate of its update.
     pub learning_rate: f64,
-    /// Seconds of training so far, without evaluations.
+    /// Seconds of training so far, without evaluations: those that the finished steps took, and a part of the next.
     pub seconds: f64,
     /// The last loss that was read from a device, which may be of an earlier step.
     pub loss: Option<f64>,

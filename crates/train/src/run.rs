@@ -130,7 +130,8 @@ impl<'a> Run<'a> {
         self.refresh(observer)?;
         let (epoch, seconds) = (self.epoch(step), self.clock.seconds());
         let loss = self.losses.last.as_ref().map(|last| last.loss);
-        observer.event(Event::Step(StepProgress { step, epoch, learning_rate, seconds, loss }));
+        let finished = self.losses.steps + self.readings.settled();
+        observer.event(Event::Step(StepProgress { step, finished, epoch, learning_rate, seconds, loss }));
         // What is evaluated at the very end is evaluated there.
         if step < total && is_due(evaluation.strategy, step, per_epoch, total) {
             self.write_due(observer)?;

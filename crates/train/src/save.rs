@@ -83,7 +83,7 @@ impl<'a> Output<'a> {
         remove(&self.folder.join(EVAL_RESULTS))?;
         self.save_trainer_state(state)?;
         write_json_atomic(self.folder.join("training_args.json"), &config.arguments)?;
-        self.save_card(Some(results), None)?;
+        self.save_card(results, None)?;
         if config.sharding.strategy != Strategy::NoShard {
             let fsdp = FsdpConfig { grad_ckpt: self.job.remat, ..config.sharding.fsdp.clone() };
             write_json_atomic(self.folder.join("fsdp_config.json"), &fsdp.to_json())?;
@@ -113,12 +113,12 @@ impl<'a> Output<'a> {
         };
         all.extend(fields(results));
         write_json_atomic(path, &all)?;
-        training.map_or(Ok(()), |_| self.save_card(training, Some(results)))
+        training.map_or(Ok(()), |training| self.save_card(training, Some(results)))
     }
 
     fn save_card(
         &self,
-        training: Option<&TrainResults>,
+        training: &TrainResults,
         evaluation: Option<&EvaluationResults>,
     ) -> Result<(), TrainError> {
         let card = model_card(self.job, training, evaluation);
@@ -135,8 +135,8 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Writes parameters to `model.safetensors`, tensor by tensor, in one dtype. An index that an earlier run left, which
-/// would be read in place of it, goes.
+/// Writes parameters to `model.safetensors`, tensor by tensor, in one dtype. An index that was there, which would be read
+/// in place of it, goes, and its shards with it.
 pub(crate) fn save_weights(
     folder: &Path,
     infos: &[ParameterInfo],
@@ -150,7 +150,29 @@ pub(crate) fn save_weights(
         writer.write(&parameter.name, &array.to_host()?.cast(dtype))?;
     }
     writer.finish()?;
-    remove(&folder.join("model.safetensors.index.json"))
+    remove(&folder.join("model.safetensors.index.json"))?;
+    remove_shards(folder)
+}
+
+/// Removes the files that a model in several parts lies in.
+fn remove_shards(folder: &Path) -> Result<(), TrainError> {
+    let error = |source| TrainError::Io { action: "read the output folder", path: folder.to_owned(), source };
+    for entry in fs::read_dir(folder).map_err(error)? {
+        let entry = entry.map_err(error)?;
+        if entry.file_name().to_str().is_some_and(is_shard) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file is called as a shard is: `model-00001-of-00002.safetensors`.
+fn is_shard(name: &str) -> bool {
+    let numbers = name.strip_prefix("model-").and_then(|rest| rest.strip_suffix(".safetensors"));
+    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers
+        .and_then(|numbers| numbers.split_once("-of-"))
+        .is_some_and(|(part, parts)| is_number(part) && is_number(parts))
 }
 
 /// Writes `tokenizer.json`, and beside it what `transformers` wants to know of a tokenizer: the settings that came with

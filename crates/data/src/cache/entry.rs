@@ -161,11 +161,16 @@ fn named(target: &Path) -> Result<(File, TempPath), CacheError> {
     // Private by default, which is not what a shared cache should be; the umask still applies.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let made = builder.prefix(".").suffix(PARTIAL).tempfile_in(folder).map_err(write_error)?;
-    let (file, temporary) = made.into_parts();
-    // Where files cannot be locked, what is left of a killed process stays.
-    let _ = file.try_lock();
-    Ok((file, temporary))
+    builder.prefix(".").suffix(PARTIAL);
+    loop {
+        let (file, temporary) = builder.tempfile_in(folder).map_err(write_error)?.into_parts();
+        // Where files cannot be locked, what is left of a killed process stays.
+        let _ = file.lock();
+        // Until it was locked, another process could take it for such a file.
+        if temporary.exists() {
+            return Ok((file, temporary));
+        }
+    }
 }
 
 /// Removes what processes left that were killed: only theirs are not locked.

@@ -1,3 +1,5 @@
+use std::io::{self, Chain, Read};
+
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 
 use super::documents::Rows;
@@ -9,10 +11,18 @@ use super::{CorpusError, Place};
 #[derive(Debug)]
 pub(super) struct CsvRows {
     file: TextFile,
-    reader: Reader<Input>,
+    reader: Reader<Ended>,
     record: ByteRecord,
     /// The number and the name of the text column.
     column: (usize, String),
+}
+
+/// A file's bytes and a line break more. No record reaches beyond that but one with an open quote.
+#[derive(Debug)]
+struct Ended {
+    input: Chain<Input, &'static [u8]>,
+    /// Whether somebody read on nevertheless.
+    is_over: bool,
 }
 
 impl CsvRows {
@@ -22,9 +32,12 @@ impl CsvRows {
         read: &ReadBytes,
         column: Option<String>,
     ) -> Result<CsvRows, CorpusError> {
-        let mut reader = ReaderBuilder::new().from_reader(input::open(&file, read)?);
+        let mut reader = ReaderBuilder::new().from_reader(Ended::new(input::open(&file, read)?));
         let header = reader.byte_headers().map_err(|error| csv_error(&file, error))?;
         let names: Vec<String> = header.iter().map(|name| String::from_utf8_lossy(name).into()).collect();
+        if !names.is_empty() && reader.get_ref().is_over {
+            return Err(CorpusError::OpenQuote { path: file.path, place: Place::Header });
+        }
         let position = |wanted: &str| names.iter().position(|name| name == wanted);
         let index = match column {
             // An empty file has no header, and no rows either.
@@ -42,6 +55,10 @@ impl CsvRows {
 impl Rows for CsvRows {
     fn next(&mut self) -> Result<Option<String>, CorpusError> {
         let read = self.reader.read_byte_record(&mut self.record);
+        let place = Place::Line(self.record.position().map_or(0, |position| position.line()));
+        if self.reader.get_ref().is_over && !matches!(read, Ok(false)) {
+            return Err(CorpusError::OpenQuote { path: self.file.path.clone(), place });
+        }
         if !read.map_err(|error| csv_error(&self.file, error))? {
             return Ok(None);
         }
@@ -49,11 +66,25 @@ impl Rows for CsvRows {
         let field = self.record.get(*index).expect("all records have as many fields as the header");
         let text = str::from_utf8(field).map_err(|error| CorpusError::FieldNotUtf8 {
             path: self.file.path.clone(),
-            place: Place::Line(self.record.position().map_or(0, |position| position.line())),
+            place,
             column: column.clone(),
             byte: field[error.valid_up_to()],
         })?;
         Ok(Some(text.to_owned()))
+    }
+}
+
+impl Ended {
+    fn new(input: Input) -> Ended {
+        Ended { input: input.chain(b"\n"), is_over: false }
+    }
+}
+
+impl Read for Ended {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.is_over |= read == 0 && !buffer.is_empty();
+        Ok(read)
     }
 }
 
@@ -65,6 +96,6 @@ fn csv_error(file: &TextFile, error: csv::Error) -> CorpusError {
             CorpusError::Fields { path, place, found, expected }
         }
         ErrorKind::Io(source) => CorpusError::Read { path, source },
-        other => CorpusError::Read { path, source: std::io::Error::other(format!("{other:?}")) },
+        other => CorpusError::Read { path, source: io::Error::other(format!("{other:?}")) },
     }
 }

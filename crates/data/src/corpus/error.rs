@@ -121,6 +121,17 @@ pub enum CorpusError {
         /// Fields of the header.
         expected: u64,
     },
+    /// A quote in CSV behind which all is one field, up to the end of the file.
+    #[error(
+        "{path}: {place} begins a record with a quote that is never closed: close it, or write a quote that is part of \
+         the text twice, inside of quotes"
+    )]
+    OpenQuote {
+        /// The file.
+        path: PathBuf,
+        /// Where the record begins.
+        place: Place,
+    },
     /// A file that is damaged, or no Parquet.
     #[error("{path} cannot be read as Parquet: {reason}; the file may be cut off, fetch it again")]
     Parquet {

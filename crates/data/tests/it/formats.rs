@@ -55,6 +55,8 @@ fn csv_rows_are_records_of_the_text_column() {
     check("a.csv", "title,body\na,b\n", None, expect![[r#"["a"]"#]]);
     check("a.csv", "title,body\na,b\n", Some("body"), expect![[r#"["b"]"#]]);
     check("a.csv", "title,text\n", None, expect!["[]"]);
+    check("a.csv", "text\na\n\"b\n\"", None, expect![[r#"["a", "b\n"]"#]]);
+    check("a.csv", "text", None, expect!["[]"]);
     check("a.csv", "\n", Some("text"), expect!["[]"]);
 }
 
@@ -78,6 +80,22 @@ fn bad_csv_is_located() {
         Some("text"),
         expect!["a.csv: the header has no column `text`, its columns are: id, title"],
     );
+    let message = |place: &str| {
+        format!(
+            "a.csv: {place} begins a record with a quote that is never closed: close it, or write a quote that is part \
+             of the text twice, inside of quotes"
+        )
+    };
+    for (contents, place) in [
+        ("text\na\n\"b\nc\nd\n", "line 3"),
+        ("text\n\"a\"\"\nb", "line 2"),
+        ("id,text\n1,\"a\n2,b\n", "line 2"),
+        ("\"text\na\n", "the header"),
+    ] {
+        let fixture = Fixture::new();
+        let error = read(&[fixture.write("a.csv", contents)], None).unwrap_err();
+        assert_eq!(fixture.message(&error), message(place));
+    }
     check(
         "a.csv",
         b"id,text\n1,a\n2,b\xe9c\n",

@@ -79,7 +79,7 @@ pub(super) fn figure(title: &str, lines: &[Line<'_>]) -> Option<String> {
     ))
 }
 
-/// A line, and dots where it has too few points to be seen as one.
+/// A line, and dots where it has too few points to be seen as one, or one between two gaps.
 fn curve(body: &mut String, number: usize, line: &Line<'_>, steps: &Axis, losses: &Axis) {
     const FEW: usize = 40;
     let mut path = String::new();
@@ -94,8 +94,11 @@ fn curve(body: &mut String, number: usize, line: &Line<'_>, steps: &Axis, losses
         }
     }
     push(body, format_args!("<path class=\"line line{number}\" d=\"{path}\"/>"));
-    if line.points.len() <= FEW {
-        for &(step, loss) in line.points.iter().filter(|(_, loss)| loss.is_finite()) {
+    let has_dots = line.points.len() <= FEW;
+    let is_drawn = |index: usize| line.points.get(index).is_some_and(|(_, loss)| loss.is_finite());
+    for (index, &(step, loss)) in line.points.iter().enumerate() {
+        let is_alone = !is_drawn(index + 1) && !index.checked_sub(1).is_some_and(is_drawn);
+        if is_drawn(index) && (has_dots || is_alone) {
             let (x, y) = at(step, loss);
             push(body, format_args!("<circle class=\"dot{number}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"));
         }
@@ -210,6 +213,14 @@ mod tests {
         );
         assert!(figure("", &[Line { name: "train", points: &[(1, f64::NAN)] }]).is_none());
         assert!(figure("", &[]).is_none());
+    }
+
+    #[test]
+    fn a_point_between_gaps_is_a_dot() {
+        let mut points: Vec<(usize, f64)> = (0..100).map(|step| (step, 1.0)).collect();
+        (points[49].1, points[51].1) = (f64::NAN, f64::NAN);
+        let drawn = figure("", &[Line { name: "train", points: &points }]).unwrap();
+        assert_eq!(drawn.matches("<circle").count(), 1, "{drawn}");
     }
 
     #[test]
