@@ -359,6 +359,12 @@ fn adapters_that_do_not_fit_are_errors() {
     expect![[r#"
         /adapter/adapter_model.safetensors: the weights are not those of the model (5 tensors needed, 5 found)
           4 of another type: base_model.model.model.layers.0.self_attn.o_proj.lora_A.weight ([3,32] in the file, [5,32] by the configuration), base_model.model.model.layers.0.self_attn.o_proj.lora_B.weight ([32,3] in the file, [32,5] by the configuration), base_model.model.model.layers.1.self_attn.o_proj.lora_A.weight ([3,32] in the file, [5,32] by the configuration), base_model.model.model.layers.1.self_attn.o_proj.lora_B.weight ([32,3] in the file, [32,5] by the configuration)"#]].assert_eq(&wrong(&runs.config(saved(), "out")));
+    // Links lead to the same folder.
+    let link = runs.path("link");
+    std::os::unix::fs::symlink(runs.path("base"), &link).unwrap();
+    let over = TrainConfig { overwrite_output_dir: true, ..runs.config(new_adapters(), "link") };
+    expect!["the output folder /base is that of the model whose adapters are trained, which would be removed; choose another --output_dir"].assert_eq(&wrong(&over));
+    assert!(runs.path("base/model.safetensors").exists());
     std::fs::remove_file(&path).unwrap();
     expect!["cannot read /adapter/adapter_config.json: No such file or directory (os error 2)"]
         .assert_eq(&wrong(&runs.config(saved(), "out")));

@@ -34,6 +34,14 @@ pub enum TrainError {
         /// The folder.
         path: PathBuf,
     },
+    /// The output folder of adapters is that of the model which they are for.
+    #[error(
+        "the output folder {path} is that of the model whose adapters are trained, which would be removed; choose another --output_dir"
+    )]
+    OutputIsBase {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The model's configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -199,6 +207,7 @@ impl TrainError {
         match self {
             TrainError::Io { .. }
             | TrainError::OutputNotEmpty { .. }
+            | TrainError::OutputIsBase { .. }
             | TrainError::Config(_)
             | TrainError::AdapterWithoutBase { .. }
             | TrainError::Lora(_)

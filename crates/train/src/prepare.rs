@@ -22,6 +22,7 @@ use crate::{
 /// When a setting or a file is wrong.
 pub fn prepare(config: &TrainConfig, observer: &mut dyn Observer) -> Result<Job, TrainError> {
     check_empty(&config.output_dir, config.overwrite_output_dir)?;
+    check_base_stays(config)?;
     let job = prepare_unsaved(config, observer)?;
     make_writable_folder(&config.output_dir)?;
     Ok(job)
@@ -55,6 +56,16 @@ pub fn prepare_unsaved(config: &TrainConfig, observer: &mut dyn Observer) -> Res
     let texts = Texts::read(config, &config_path, &model, observer)?;
     lm.block_size = texts.block_size;
     Ok(Job { config: config.clone(), model: lm, weights, adapter, texts, wrap, remat })
+}
+
+/// An output folder of adapters has no whole model, so it must not be that of the model which they are for.
+fn check_base_stays(config: &TrainConfig) -> Result<(), TrainError> {
+    let (Some(_), ModelSource::Pretrained(base)) = (&config.lora, &config.model) else { return Ok(()) };
+    // A folder that is not there yet is no other one.
+    match (fs::canonicalize(base), fs::canonicalize(&config.output_dir)) {
+        (Ok(base), Ok(output)) if base == output => Err(TrainError::OutputIsBase { path: output }),
+        _ => Ok(()),
+    }
 }
 
 /// The units that are wrapped, and whether they are computed again.
